@@ -125,6 +125,16 @@ fn unknown_command(error: &clap::Error) -> Option<&str> {
     }
 }
 
+/// Words that mean the same: one command has one of them, and another command another.
+const SAME_ACTS: [&[&str]; 2] = [&["delete", "remove", "rm"], &["add", "define", "create", "new"]];
+
+/// Returns the name of the command below `command` that does what `word` means elsewhere.
+fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
+    let words = SAME_ACTS.into_iter().find(|words| words.contains(&word))?;
+    let mut names = command.get_subcommands().map(clap::Command::get_name);
+    names.find(|name| words.contains(name))
+}
+
 /// Returns clap's message without its advice, on one line.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
@@ -134,7 +144,8 @@ fn first_paragraph(text: &str) -> String {
 }
 
 /// Returns the hint for `word`, which is no command in the group with this name and definition: what
-/// the word of another program means, otherwise commands of this name elsewhere, the group itself if
+/// the word of another program means, the command of the group that another word for the same act
+/// names, otherwise commands of this name elsewhere, the group itself if
 /// it lists, the commands that the word abbreviates, or the one that is similar. `after` has the
 /// words after the unknown one.
 fn command_meant(
@@ -147,6 +158,9 @@ fn command_meant(
     let lines = |meant: &[&str]| meant.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
     if let Some(meant) = words::meant_by(named, word) {
         return Some(question(&lines(meant)));
+    }
+    if let Some(meant) = same_act(word, group) {
+        return Some(question(&[format!("{named} {meant}")]));
     }
     let elsewhere = elsewhere(whole, word, after);
     if (1..=ELSEWHERE_MAX).contains(&elsewhere.len()) {
@@ -303,6 +317,8 @@ mod tests {
             "server strt",
             "verson",
             "define nightly",
+            "admin optionset delete LINUX",
+            "admin schedule remove nightly",
             "admin volume labl",
             "hsm recal /data",
             "backup /home --compresion 3",

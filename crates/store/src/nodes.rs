@@ -394,6 +394,9 @@ fn change_of(
         domains::check_unlocked(store, node, "moving")?;
     }
     let filled = |name: String| Some(name).filter(|name| !name.is_empty());
+    if let Some(name) = order.option_set.clone().and_then(filled) {
+        option_sets::find(store, &name)?;
+    }
     Ok(NodeChange {
         domain: domain.map(|domain| domain.id),
         moved: Some(sys::clock::now()),

@@ -232,7 +232,7 @@ fn version_for(set: OptionSet, node: NodeId) -> (String, OptionSetVersion) {
     (set.name, staged.map_or(set.current, |stage| stage.version))
 }
 
-fn find(store: &Store, name: &str) -> Result<OptionSet, StoreError> {
+pub(crate) fn find(store: &Store, name: &str) -> Result<OptionSet, StoreError> {
     find_any(store, name)?.ok_or_else(|| unknown(name))
 }
 

@@ -172,6 +172,7 @@ fn versions_say_who_and_when_and_come_back() {
     };
     refuse(&["optionset", "define", "LINUX"], "exists already");
     refuse(&["optionset", "set", "NONE", "--option", "wait=1h"], "there is no option set NONE");
+    refuse(&["node", "set", "anna", "--optionset", "NONE"], "there is no option set NONE");
     refuse(&["optionset", "set", "LINUX", "--option", "speed=1"], "there is no option 'speed'");
     refuse(&["optionset", "set", "LINUX", "--option", "wait=soon"], "wait");
     refuse(&["optionset", "set", "LINUX", "--option", "server=x"], "the node's own");
