@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use model::ServerTime;
 use policy::schedule::agenda::{Course, Duty, LastEvent, Start, look};
 use policy::schedule::event::{EventState, FAILED_CODE, Phase, Progress, Report};
-use policy::schedule::{Occurrence, Timing};
+use policy::schedule::{Occurrence, Timing, start_of};
 
 const NODES: u32 = 1000;
 const MINUTE: i64 = 60_000_000;
@@ -117,6 +119,8 @@ struct Node {
     is_up: bool,
     is_connected: bool,
     truth: BTreeMap<Key, Vec<Truth>>,
+    /// Tells for each minute whether the node was up and had nothing to do.
+    idle: Vec<bool>,
 }
 
 /// The server's records of one node.
@@ -259,6 +263,7 @@ fn simulate(number: u32, duties: &BTreeMap<String, Duty>, server: &[bool]) -> (N
         is_up: true,
         is_connected: false,
         truth: BTreeMap::new(),
+        idle: Vec::new(),
     };
     let mut ledger = Ledger::default();
     let mut last_tick = -100;
@@ -272,6 +277,7 @@ fn simulate(number: u32, duties: &BTreeMap<String, Duty>, server: &[bool]) -> (N
         if node.is_up {
             node.work(duties, minute, &mut random);
         }
+        node.idle.push(node.is_up && node.task.is_none());
         let was_connected = node.is_connected;
         let breaks = !is_calm && random.once_in(400);
         let connects = is_calm || random.once_in(60);
@@ -311,21 +317,55 @@ fn right_state(truth: Option<&Vec<Truth>>) -> EventState {
     }
 }
 
+/// Returns true if the blackout of the nightly schedule forbids a start in this minute.
+fn is_dark(schedule: &str, minute: i64) -> bool {
+    let zone = TimeZone::get("Europe/Berlin").expect("is known");
+    let at = Timestamp::from_microsecond(moment(minute).0).expect("is in the calendar");
+    let wall = zone.to_datetime(at);
+    schedule == "nightly" && wall.weekday() == Weekday::Sunday && (2..4).contains(&wall.hour())
+}
+
+/// Fails if the node missed the event though it could have begun it: it was up and had nothing to
+/// do in a minute after its place in the window, and no later time was planned yet. The node has
+/// its schedules on disk, so it needs no server.
+fn check_missed(node: &Node, (name, duty): (&str, &Duty), missed: Occurrence, next: ServerTime) {
+    let start = start_of(&duty.timing, missed, &node.name);
+    let minute_after = |time: ServerTime| time.0.div_euclid(MINUTE) - BEGIN + 1;
+    let end = missed.closes.min(next).0.div_euclid(MINUTE) - BEGIN;
+    for minute in minute_after(start)..end {
+        let was_idle = node.idle[usize::try_from(minute).expect("is in the simulation")];
+        assert!(
+            !was_idle || is_dark(name, minute),
+            "{} missed {name} of {:?} though it was idle in minute {minute}",
+            node.name,
+            missed.planned
+        );
+    }
+}
+
 /// Checks one node, and counts the states of its events.
 fn check(node: &Node, ledger: &Ledger, counts: &mut BTreeMap<EventState, u32>) {
     let duties = duties();
     let last = moment(END - DAY);
     for (name, duty) in &duties {
-        let planned = duty
+        let planned: Vec<Occurrence> = duty
             .timing
             .occurrences(&duty.zone, ServerTime(duty.since.0 - 1))
-            .take_while(|occurrence| occurrence.closes <= last);
-        for occurrence in planned {
+            .take_while(|occurrence| occurrence.planned <= last)
+            .collect();
+        for (index, occurrence) in planned.iter().enumerate() {
+            if occurrence.closes > last {
+                continue;
+            }
             let key = (name.clone(), occurrence.planned);
             let (_, progress) = ledger.rows.get(&key).expect("each window has an event");
             let truth = node.truth.get(&key);
             assert_eq!(progress.state, right_state(truth), "{} {key:?} {truth:?}", node.name);
             *counts.entry(progress.state).or_default() += 1;
+            if progress.state == EventState::Missed {
+                let next = planned.get(index + 1).map_or(ServerTime::MAX, |next| next.planned);
+                check_missed(node, (name.as_str(), duty), *occurrence, next);
+            }
             let attempts = truth.map_or(&[][..], Vec::as_slice);
             let numbers: Vec<u32> = attempts.iter().map(|truth| truth.attempt).collect();
             assert_eq!(numbers, (1..).take(attempts.len()).collect::<Vec<_>>());
@@ -333,6 +373,7 @@ fn check(node: &Node, ledger: &Ledger, counts: &mut BTreeMap<EventState, u32>) {
             for (index, attempt) in attempts.iter().enumerate() {
                 let is_in_time = occurrence.is_open(moment(attempt.begun));
                 assert!(is_in_time || (duty.runs_late && index == 0), "{key:?} {attempt:?}");
+                assert!(!is_dark(name, attempt.begun), "in a blackout: {key:?} {attempt:?}");
                 let next_is_allowed = duty.is_repeatable || attempt.code.is_some();
                 assert!(index + 1 == attempts.len() || next_is_allowed, "{key:?}");
                 let succeeded = attempt.code.is_some_and(|code| code < FAILED_CODE);

@@ -221,6 +221,14 @@ fn timing(starts: Starts) -> Timing {
     Timing { starts, window_minutes: 60, spread_percent: 0, last_day: None, blackouts: Vec::new() }
 }
 
+/// Returns the time on the wall that is this number of minutes after 1970.
+fn wall_time(minutes: i32) -> DateTime {
+    let epoch = Date::constant(1970, 1, 1).at(0, 0, 0, 0);
+    epoch
+        .checked_add(jiff::Span::new().minutes(minutes))
+        .expect("is in the calendar")
+}
+
 /// Compares the planned times after a moment with the model's.
 fn check(minutes: &Minutes, timing: &Timing, model: &[usize], after: usize) {
     let after_moment = minutes.moment(after);
@@ -312,12 +320,17 @@ proptest! {
     #[test]
     fn a_window_opens_at_the_first_minute_that_no_blackout_covers(
         (from, to, weekdays) in (0..1440_i32, 0..1440_i32, 1..128_i32),
+        (dated, dated_length) in (0..9 * 365 * 1440_i32, 1..20_000_i32),
         (planned, window) in (0..1440_i32, 1..3000_u32),
         zone in 0..3_usize,
     ) {
         let minutes = &minutes()[zone];
+        let dated = minutes.wall[0] + dated..minutes.wall[0] + dated + dated_length;
         let has = |weekday: i32| weekdays & (1 << weekday) != 0;
         let is_dark = |wall: i32| {
+            if dated.contains(&wall) {
+                return true;
+            }
             let (minute, paper) = (wall.rem_euclid(1440), paper(wall));
             let today = has(paper.weekday);
             let yesterday = has((paper.weekday + 6) % 7);
@@ -339,7 +352,10 @@ proptest! {
         };
         let timing = Timing {
             window_minutes: window,
-            blackouts: vec![text.parse().expect("a blackout")],
+            blackouts: vec![
+                text.parse().expect("a blackout"),
+                Blackout::Between { from: wall_time(dated.start), to: wall_time(dated.end) },
+            ],
             ..timing(Starts::Calendar(calendar))
         };
         let window = usize::try_from(window).expect("fits");
@@ -353,15 +369,39 @@ proptest! {
             })
             .filter(|(index, _)| *index > 0)
             .collect();
-        let occurrences: Vec<(ServerTime, ServerTime)> = timing
+        let occurrences: Vec<Occurrence> = timing
             .occurrences(&minutes.zone, minutes.moment(0))
             .take(model.len())
-            .map(|occurrence| (occurrence.planned, occurrence.opens))
             .collect();
-        let model: Vec<(ServerTime, ServerTime)> = model
+        let model: Vec<Occurrence> = model
             .into_iter()
-            .map(|(index, opens)| (minutes.moment(index), minutes.moment(opens)))
+            .map(|(index, opens)| Occurrence {
+                planned: minutes.moment(index),
+                opens: minutes.moment(opens),
+                closes: minutes.moment(index + window),
+            })
             .collect();
         prop_assert_eq!(occurrences, model);
+    }
+
+    #[test]
+    fn a_spread_start_is_in_its_part_of_the_window(
+        (planned, length, late) in (0..30_000_000_i64, 1..43_200_i64, 0..43_200_i64),
+        percent in 0..=100_u8,
+        node in "[a-z]{1,12}",
+    ) {
+        let moment = |minute: i64| ServerTime(minute * MINUTE_MICROS);
+        let occurrence = Occurrence {
+            planned: moment(planned),
+            // A blackout may have covered the beginning.
+            opens: moment(planned + late % length),
+            closes: moment(planned + length),
+        };
+        let timing = Timing { spread_percent: percent, ..timing(Starts::Once(0)) };
+        let start = start_of(&timing, occurrence, &node);
+        prop_assert!(occurrence.is_open(start));
+        let width = occurrence.closes.0 - occurrence.opens.0;
+        prop_assert!((start.0 - occurrence.opens.0) * 100 <= width * i64::from(percent));
+        prop_assert_eq!(start_of(&timing, occurrence, &node), start);
     }
 }

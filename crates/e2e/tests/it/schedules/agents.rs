@@ -135,6 +135,36 @@ fn a_command_runs_while_a_backup_waits_for_the_server() {
 }
 
 #[test]
+fn nothing_starts_in_a_blackout() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    let now = jiff::Timestamp::now();
+    let shown = |at: jiff::Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    let soon = shown(now + Duration::from_secs(5));
+    let minute = |at: jiff::Timestamp| at.strftime("%Y-%m-%dT%H:%M").to_string();
+    let hour = Duration::from_secs(3600);
+    // The blackout ends within the window, and after this test.
+    let blackout = format!("{}..{}", minute(now - hour), minute(now + hour));
+    let file = |name: &str| scratch.join(name);
+    let define = |name: &str, options: &[&str]| {
+        let command = format!("echo run >> {}", file(name).display());
+        let words = ["schedule", "define", name, "--action", "command", "--object", &command];
+        let timing = ["--every", "8h", "--start", &soon, "--window", "4h", "--spread", "0"];
+        server.admin(&[&words[..], &timing, &["--zone", "UTC"], options].concat());
+        server.admin(&["schedule", "associate", name, "--node", "web-01"]);
+    };
+    define("a-dark", &["--blackout", &blackout]);
+    define("b-light", &[]);
+    wait_until("the other schedule runs", || !lines(&file("b-light")).is_empty());
+    clock::pause(Duration::from_secs(3));
+    assert_eq!(lines(&file("a-dark")), [""; 0], "the blackout is not over");
+    let begun = events(&server, &["--schedule", "a-dark", "--state", "started,completed,failed"]);
+    assert_eq!(begun, [] as [Value; 0]);
+}
+
+#[test]
 fn a_node_shows_whether_its_agent_is_connected() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
