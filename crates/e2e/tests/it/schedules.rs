@@ -232,12 +232,6 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
     let dry = server.admin(&["schedule", "update", "nightly", "--time", "23:00", "--dry-run"]);
     assert_eq!(dry["timing"]["starts"]["calendar"]["times"], "23:00");
     assert_eq!(server.admin(&["schedule", "show", "nightly"])["timing"], shown["timing"]);
-    for options in [&[][..], &["--time", "22:00"]] {
-        server
-            .try_admin(&[&["schedule", "update", "nightly"], options].concat())
-            .expect(&[12])
-            .says("nothing changes: schedule nightly has these settings already");
-    }
     let changed = server.admin(&["schedule", "update", "nightly", "--days", "sat,sun"]);
     assert_eq!(changed["timing"]["starts"]["calendar"]["weekdays"], "sat,sun");
     server.admin(&["node", "set", "web-01", "--label", "web", "--label", "prod"]);
@@ -247,17 +241,6 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
     );
     let followed = server.admin(&["schedule", "associate", "nightly", "--label", "web"]);
     assert_eq!(followed["labels"], serde_json::json!(["web"]));
-    let shown = server.admin(&["schedule", "show", "nightly"]);
-    assert_eq!(shown["followed_by"], serde_json::json!(["web-01"]));
-    assert_eq!(shown["followed_by_total"], 1);
-    let _other = Node::enrol(&server, "other");
-    let of = |node| server.try_admin(&["schedule", "list", "--node", node]).expect(&[0]);
-    assert_eq!(of("WEB-01").json()["schedule"], "nightly");
-    assert!(of("other").json_lines().is_empty());
-    server
-        .try_admin(&["schedule", "list", "--node", "web-99"])
-        .expect(&[12])
-        .says("there is no node web-99");
     let unknown = ["schedule", "associate", "nightly", "--label", "web", "--label", "db"];
     let warned = server.try_admin(&unknown).expect(&[0]);
     assert_eq!(warned.json()["labels"], serde_json::json!(["db", "web"]));
@@ -288,18 +271,57 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
         .try_admin(&["schedule", "define", "x", "--action", "expire"])
         .expect(&[12])
         .says("say when it is done");
-    let update = |until| server.admin(&["schedule", "update", "nightly", "--until", until]);
-    assert_eq!(update("2099-12-31")["timing"]["last_day"], "2099-12-31");
-    assert_eq!(update("none")["timing"].get("last_day"), None);
-    server
-        .try_admin(&["schedule", "update", "nightly", "--until", "2099-12-31T10:00"])
-        .expect(&[12])
-        .says("give a day without a time");
     server.admin(&["schedule", "delete", "nightly"]);
     server
         .try_admin(&["schedule", "show", "nightly"])
         .expect(&[12])
         .says("there is no schedule");
+}
+
+#[test]
+fn a_schedule_names_its_nodes_and_a_node_its_schedules() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let _nodes = ["web-01", "other"].map(|name| Node::enrol(&server, name));
+    server.admin(&["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"]);
+    server.admin(&["node", "set", "web-01", "--label", "web"]);
+    server.admin(&["schedule", "associate", "nightly", "--label", "web"]);
+    let shown = server.admin(&["schedule", "show", "nightly"]);
+    assert_eq!(shown["followed_by"], serde_json::json!(["web-01"]));
+    assert_eq!(shown["followed_by_total"], 1);
+    let of = |node| server.try_admin(&["schedule", "list", "--node", node]).expect(&[0]);
+    assert_eq!(of("WEB-01").json()["schedule"], "nightly");
+    assert!(of("other").json_lines().is_empty());
+    server
+        .try_admin(&["schedule", "list", "--node", "web-99"])
+        .expect(&[12])
+        .says("there is no node web-99");
+}
+
+#[test]
+fn a_change_changes_something_and_leaves_nothing_out() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let define = ["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"];
+    server.admin(&[&define[..], &["--zone", "UTC"]].concat());
+    let update = |until| server.admin(&["schedule", "update", "nightly", "--until", until]);
+    assert_eq!(update("2099-12-31")["timing"]["last_day"], "2099-12-31");
+    assert_eq!(update("none")["timing"].get("last_day"), None);
+    let same = "nothing changes: schedule nightly has these settings already";
+    for (options, refusal) in [
+        (&[] as &[&str], same),
+        (&["--time", "22:00"], same),
+        (&["--until", "2099-12-31T10:00"], "give a day without a time"),
+        (&["--every", "1h", "--start", "2027-01-01T06:00+05:00"], "by the schedule's time zone"),
+        (&["--window", "90s"], "--window takes whole minutes"),
+        (&["--retry-pause", "90s"], "--retry-pause takes whole minutes"),
+        (&["--duration-max", "119s"], "--duration-max takes whole minutes"),
+    ] {
+        server
+            .try_admin(&[&["schedule", "update", "nightly"], options].concat())
+            .expect(&[12])
+            .says(refusal);
+    }
 }
 
 #[test]
