@@ -17,7 +17,7 @@ pub(crate) enum CommandLine {
     Shell(OsString),
 }
 
-/// What the node allows the server.
+/// Rights of the server at this node.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Rights {
     pub(crate) settings: AgentSettings,

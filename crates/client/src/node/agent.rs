@@ -118,7 +118,7 @@ impl Default for RightSources {
     }
 }
 
-/// What the node's folder tells its agent.
+/// Configuration of the node's agent, as the node's folder has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AgentConfig {
     pub settings: AgentSettings,

@@ -1,4 +1,4 @@
-//! What a change of a schedule changes, in words for the audit trail.
+//! Differences between two definitions of a schedule, in words for the audit trail.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -29,7 +29,7 @@ pub(super) fn explain(store: &Store, now: ServerTime) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// What the server knows of its nodes at one time.
+/// Knowledge of the server about its nodes at one time.
 struct Witness<'a> {
     store: &'a Store,
     locked: BTreeSet<NodeId>,
