@@ -27,14 +27,14 @@ impl Missing {
         ClientError::new(ErrorKind::NotFound, self.reason)
     }
 
-    /// Returns the text of the failure of the path, which stands beside it, if it is one of several:
-    /// the others are done. Fails if the command has no other path.
+    /// Returns the text of the failure of the path, which stands beside it, if it is one of
+    /// several: the others are done. Fails if the command has no other path.
     pub(crate) fn one_of_several(self, paths: usize) -> Result<String, ClientError> {
         if paths > 1 { Ok(self.reason_beside) } else { Err(self.error()) }
     }
 }
 
-/// Returns the reason why a path has no version of `which`.
+/// Returns the path, of which the server has no version of `which`, with the reason.
 pub(crate) fn nothing_stored(
     link: &Link,
     filespaces: &[Vec<u8>],

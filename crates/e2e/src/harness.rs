@@ -42,7 +42,7 @@ pub use proxy::{Proxy, Weather};
 pub use ring::Ring;
 pub use server::Server;
 pub use shifted_clock::clock_ahead;
-pub use stores::is_in_folders;
+pub use stores::{are_in_folders, is_in_folders};
 pub use tls::Tls;
 pub use tmpfs::Tmpfs;
 

@@ -143,11 +143,11 @@ fn first_paragraph(text: &str) -> String {
     paragraph.join(" ")
 }
 
-/// Returns the hint for `word`, which is no command in the group with this name and definition: what
-/// the word of another program means, the command of the group that another word for the same act
-/// names, otherwise commands of this name elsewhere, the group itself if
-/// it lists, the commands that the word abbreviates, or the one that is similar. `after` has the
-/// words after the unknown one.
+/// Returns the hint for `word`, which is no command in the group with this name and definition:
+/// what the word of another program means, the command of the group that another word for the same
+/// act names, otherwise commands of this name elsewhere, the group itself if it lists, the commands
+/// that the word abbreviates, or the one that is similar. `after` has the words after the unknown
+/// one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,

@@ -20,8 +20,8 @@ use crate::progress::Progress;
 const ANSWER_ITEMS_MAX: usize = wire::MESSAGES_MAX;
 /// Interval between two looks whether a backup that waits for room was stopped or paused.
 const ROOM_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum time that a message waits for room. The slowest line that may be set carries a quantum
-/// in half of it.
+/// Maximum time that a message waits for room, so that a wrong count never ends a session. At the
+/// least limit that may be set, two quanta arrive in it.
 const ROOM_PATIENCE: Duration = Duration::from_secs(32);
 
 /// The server's answers so far, shared by all threads of a session.
@@ -286,17 +286,21 @@ impl Answers {
                     chunks.store_grants(&digests, &quantum.grants);
                 }
                 tally.expired.fetch_add(commitment.expired, Relaxed);
-                let taken = self.state().take_part(commitment);
-                match taken {
+                let mut state = self.state();
+                match state.take_part(commitment) {
                     Ok(Some(committed)) => {
                         tally.progress.committed.fetch_add(committed.objects, Relaxed);
                         tally.progress.bytes_committed.fetch_add(committed.bytes, Relaxed);
                         tally.progress.get_on();
-                        // An older server reports no arrivals of messages.
+                        // An older server reports no arrivals of messages. Who waits for the answer
+                        // sees the counts with it.
                         self.note_arrival(committed.sent_up_to, tally);
                     }
                     Ok(None) => {}
-                    Err(error) => self.fail(error),
+                    Err(error) => {
+                        drop(state);
+                        self.fail(error);
+                    }
                 }
             }
             ServerMessage::Closed => {

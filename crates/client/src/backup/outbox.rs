@@ -6,8 +6,8 @@
 //!    or after some time.
 //! 3. At most [`UNANSWERED_MAX`] transactions have no answer. That bounds the state that client and
 //!    server keep for transactions.
-//! 4. What is on its way to the server is bounded by the rate of the line (`transit`). So a stop and
-//!    a pause wait for little, on a slow line too.
+//! 4. What is on its way to the server is bounded by the rate of the line (`transit`). So a stop
+//!    and a pause wait for little, on a slow line too.
 //! 5. After a stop nothing more is sent but the commit of what was sent. A session that has dropped
 //!    a message is never closed.
 
@@ -269,8 +269,13 @@ impl<'a> Outbox<'a> {
         Ok(())
     }
 
-    /// Sends a change that refers to no quantum.
+    /// Sends a change that refers to no quantum, unless the user has stopped the backup.
     pub(super) fn send_change(&mut self, change: PageChange) -> Result<(), ClientError> {
+        self.await_turn();
+        if self.tally.progress.is_stopped() {
+            self.has_dropped = true;
+            return Ok(());
+        }
         self.push(change)?;
         self.commit_if_due()
     }
@@ -508,7 +513,8 @@ mod tests {
     /// A stop was followed by everything that waited for the line, for up to a minute.
     #[test]
     fn after_a_stop_only_what_was_sent_is_committed() {
-        let answers = Answers::default();
+        let answers = Answers::new(true);
+        answers.note_sent(64 << 20, Payload::default());
         let tally = Tally::new(Arc::new(Progress::default()));
         let (sender, mut take) = recorded(100);
         let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());

@@ -50,11 +50,16 @@ fn wanted() -> Stores {
 /// Returns true if servers have their catalogues and packs in their folders. Otherwise prints that
 /// the test is left out, because it looks at these files.
 pub fn is_in_folders() -> bool {
-    let is_so = stores() == Stores::Folder;
+    let is_so = are_in_folders();
     if !is_so {
         skip::say("this test needs the catalogue and the packs in the server's folder");
     }
     is_so
+}
+
+/// Returns true if servers have their catalogues and packs in their folders.
+pub fn are_in_folders() -> bool {
+    stores() == Stores::Folder
 }
 
 /// Returns the object store that all tests of the process share. It ends with the process, and the

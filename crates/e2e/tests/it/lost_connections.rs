@@ -159,14 +159,14 @@ fn the_figures_of_the_network_are_those_of_what_has_arrived() {
     assert_interrupted(&report, 1);
     let count = |key: &str| report[key].as_u64().expect("a number");
     let (sent, transferred) = (way.proxy.weather().asked_bytes(), count("bytes_transferred"));
-    if e2e::harness::is_in_folders() {
+    if e2e::harness::are_in_folders() {
         // A node of a fleet knows the server by its own address, too, past the proxy.
         assert!(transferred <= sent, "{transferred} of {sent}: {report}");
     }
     // The report of the last arrival may be lost with the connection.
     assert!(transferred + OPEN_BYTES > TREE_BYTES, "{report}");
     assert!(count("bytes_processed") <= transferred, "random data cannot shrink: {report}");
-    assert!(report["compressed_percent"].as_f64() < Some(1.0), "{report}");
+    assert!(report["compressed_percent"].as_f64().is_some_and(|percent| percent < 1.0), "{report}");
     let rate = report["network_rate_kb_per_sec"].as_f64().expect("a number");
     assert!(rate < 8.0 * 1024.0 * 1.1, "{rate}: {report}");
 }

@@ -119,7 +119,7 @@ mod tests {
             ("bakcup", "backup", 1),
             ("backp", "backup", 1),
             ("backkup", "backup", 1),
-            ("bäckup", "backup", 1),
+            ("b\u{e4}ckup", "backup", 1),
             ("", "list", 4),
             ("version", "verify", 3),
             ("query", "verify", 4),
