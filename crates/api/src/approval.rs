@@ -120,8 +120,8 @@ fn askers(row: &ApprovalRow) -> Vec<PersonId> {
     persons.filter_map(number).map(PersonId).collect()
 }
 
-/// Fails if a person who asked is locked or was removed since: nobody carries out in the place of a
-/// person what the person may no longer do.
+/// Fails if a person who asked is locked or was removed since. Whoever approves answers for the
+/// rest: roles that the person has lost since are not looked at.
 pub(crate) fn check_askers(desk: &Desk, row: &ApprovalRow) -> Answer<()> {
     for person in askers(row) {
         let is_there = match desk.store().catalog.person_numbered(person) {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::desk::StreamSeat;
@@ -80,18 +81,23 @@ impl Download {
     pub(crate) fn response(self, seat: StreamSeat, standing: Standing) -> Response<Body> {
         let Self { media, bytes, name, source } = self;
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
+        let (whole, end) = oneshot::channel::<()>();
         let is_live = name.is_none();
         tokio::task::spawn_blocking(move || {
             let _seat = seat;
             let mut pieces = Pieces { pending: Vec::new(), sender, standing, is_live };
-            let made = source(&mut pieces).and_then(|()| pieces.send());
-            if let Err(error) = made {
-                tracing::debug!(%error, "a download ended early");
-                // Nobody waits for a caller that takes nothing.
-                drop(pieces.sender.try_send(Err(error)));
+            match source(&mut pieces).and_then(|()| pieces.send()) {
+                Ok(()) => whole.send(()).unwrap_or_default(),
+                // Without the word that all is there, the connection is cut.
+                Err(error) => tracing::debug!(%error, "a download ended early"),
             }
         });
-        let mut response = Response::new(Body::from_stream(ReceiverStream::new(receiver)));
+        let cut = stream::once(end).filter_map(|end| {
+            let error = || Err(io::Error::other("the download ended early"));
+            std::future::ready(end.is_err().then(error))
+        });
+        let pieces = ReceiverStream::new(receiver).chain(cut);
+        let mut response = Response::new(Body::from_stream(pieces));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
         if let Some(bytes) = bytes {

@@ -219,7 +219,7 @@ fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<Admi
 /// Fails for a call that another person may have to approve: it would not wait.
 fn check_two_persons(path: &str) -> Result<(), Problem> {
     let (what, operation) = match path.rsplit('/').next() {
-        Some("RemoveNode") => ("removing a node", "DELETE /v1/nodes/NAME"),
+        Some("RemoveNode") => ("removing a node", "DELETE /v1/nodes/NAME?with_data=true"),
         Some("ActivatePolicy") => {
             ("activating a policy", "POST /v1/domains/NAME/policy/activation")
         }
@@ -228,7 +228,8 @@ fn check_two_persons(path: &str) -> Result<(), Problem> {
         _ => return Ok(()),
     };
     let text = format!(
-        "{what} may need a second person here: ask for it with 'holdfast admin api {operation}'"
+        "{what} may need a second person here: ask for it with {operation} of the REST API, as \
+         'holdfast admin api' sends it"
     );
     Err(Problem::new(Kind::Forbidden, text))
 }

@@ -310,8 +310,8 @@ fn check_work(desk: &Desk, caller: &Caller, name: &str, definition: Option<&str>
 fn check_move(desk: &Desk, node: &Node, to: &PolicyDomain) -> Answer<()> {
     let store = desk.store();
     if store.config.two_person && !review_move(store, node, &to.name)?.losses.is_empty() {
-        let text = "moving a node to a domain that keeps less needs a second person here: use \
-                    PATCH /v1/nodes/NAME of the REST API";
+        let text = "moving a node to a domain that keeps less needs a second person here: ask for \
+                    it with PATCH /v1/nodes/NAME of the REST API, as 'holdfast admin api' sends it";
         return Err(Problem::new(Kind::Forbidden, text));
     }
     Ok(())

@@ -15,6 +15,8 @@ use crate::problem::Kind;
 
 /// Time after which it is asked again whether the caller may still have a stream.
 const PAUSE: Duration = Duration::from_secs(5);
+/// Maximum number of questions in a row without an answer after which a stream goes on: a minute.
+const DOUBTS_MAX: u32 = 12;
 
 /// A caller with a stream, and how the caller is known.
 pub(crate) struct Standing {
@@ -24,6 +26,8 @@ pub(crate) struct Standing {
     local: Option<String>,
     caller: Caller,
     checked: Instant,
+    /// Number of questions in a row that had no answer.
+    doubts: u32,
 }
 
 impl Standing {
@@ -35,6 +39,7 @@ impl Standing {
             local: evidence.local.clone(),
             caller: caller.clone(),
             checked: sys::clock::monotonic(),
+            doubts: 0,
         }
     }
 
@@ -56,12 +61,12 @@ impl Standing {
 
     /// Returns true if the caller is known as before, with the same roles. Whoever has other roles
     /// now asks anew.
-    fn is_kept(&self) -> bool {
-        let Self { headers, address, local, .. } = self;
-        let (method, local) = (&Method::GET, local.clone());
-        let evidence = Evidence { headers, method, address: *address, local };
+    fn is_kept(&mut self) -> bool {
+        let (method, local) = (&Method::GET, self.local.clone());
+        let evidence = Evidence { headers: &self.headers, method, address: self.address, local };
         match authentication::identify(&self.desk, &evidence) {
             Ok(identity) => {
+                self.doubts = 0;
                 let Caller { person, acting, roles, limit, .. } = identity.caller;
                 let before = &self.caller;
                 person == before.person
@@ -69,8 +74,13 @@ impl Standing {
                     && roles == before.roles
                     && limit == before.limit
             }
-            // Guesses of others from the same place say nothing about this caller.
-            Err(problem) => problem.kind == Kind::TooMany,
+            // Guesses of others from the same place, and a catalogue that is away, say nothing
+            // about this caller; but nobody goes on without an answer for long.
+            Err(problem) => {
+                self.doubts += 1;
+                matches!(problem.kind, Kind::TooMany | Kind::Unavailable)
+                    && self.doubts <= DOUBTS_MAX
+            }
         }
     }
 }

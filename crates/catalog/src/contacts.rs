@@ -17,7 +17,8 @@ pub struct ContactRow {
 /// The last contacts of nodes.
 pub trait Contacts {
     /// Keeps contacts, each in place of an older one of its node. Those of unknown nodes are left
-    /// out.
+    /// out. After the clock of a server was set back, contacts are left out until it has come to
+    /// where it was.
     fn put_contacts(&self, contacts: &[ContactRow]) -> Result<(), CatalogError>;
 
     /// The last contact of a node.

@@ -96,7 +96,8 @@ fn expire_due(
     expire::run_due(store, every_hours)
 }
 
-/// Writes the last contacts of nodes to the catalogue at intervals, and at the end.
+/// Writes the last contacts of nodes to the catalogue at intervals, and when the server begins to
+/// stop.
 pub(crate) async fn remember_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
     let mut is_over = false;
     while !is_over {

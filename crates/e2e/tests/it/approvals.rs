@@ -327,7 +327,7 @@ fn requests_are_decided_by_the_command_line() {
         service.root.post("/v1/nodes", &json!({ "name": name })).expect(201);
         service.root.delete(&format!("/v1/nodes/{name}")).expect(202);
     }
-    // Those who ask decide nothing.
+    // Only who asked withdraws a request.
     let refused = service.server.try_admin(&["approval", "withdraw", "1"]);
     refused.expect(&[12]).says("only the person who asked");
     let listed = admin(&["list"]);

@@ -9,7 +9,7 @@ fn the_document_of_operations_is_current() {
 
 #[test]
 fn the_table_of_roles_is_current() {
-    let page = format!("{HEAD}{}", api::role_table());
+    let page = format!("{HEAD}{}{TAIL}", api::role_table());
     compare("roles.md", &page);
 }
 
@@ -31,4 +31,19 @@ operations with all roles and compares what happens with this table.
 - Keys of other people belong to the area of people.
 - An object that a caller may not see is answered as one that does not exist.
 
+";
+
+const TAIL: &str = "
+## What domains share
+
+A caller sees no object of another domain. Two things are the same for all domains, though, and tell
+that there is something:
+
+- Names of nodes, logins of people, and names of enrolment keys, domains and option sets are taken
+  once for the whole server. Whoever may make one of them and chooses a name of another domain is
+  told that the name is taken, and so learns that it exists: not what it is, nor whose. Where
+  customers must not learn this of each other, give each a prefix of its own for its names, as in
+  `lab-web-1`.
+- Events, requests for approval, alerts and entries of the log are numbered over all domains. The
+  gaps between the numbers that a caller sees tell about how many the others have, and when.
 ";

@@ -166,6 +166,9 @@ fn decide(
     let body = json!({ "decision": decision, "reason": reason });
     let decided = ask(admin, "POST", &path, Some(&body))?;
     if text(&decided, "state") == "failed" {
+        if context.output.is_json() {
+            context.output.json(&decided);
+        }
         return Err(CommandError::new(outcome(&decided)));
     }
     tell(&decided, &outcome(&decided), context);

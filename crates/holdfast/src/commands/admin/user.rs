@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_person_and_a_role_in_a_domain_do_not_everything() {
+    fn a_locked_person_or_a_role_in_a_domain_may_not_do_everything() {
         let may = |user: Value| may_do_everything(&user);
         assert!(may(json!({ "roles": [{ "role": "auditor" }, { "role": "system" }] })));
         assert!(!may(json!({ "roles": [{ "role": "system" }], "locked": true })));

@@ -120,6 +120,7 @@ export class List<T> {
   }
 
   turn(step: 1 | -1): void {
+    if (this.isLoading) return;
     const page = this.page + step;
     router.set({ [this.#names.page]: page > 0 ? String(page + 1) : undefined }, true);
   }
