@@ -105,6 +105,11 @@ fn enrol_by_key(
             key.names
         ))));
     }
+    // A machine that is registered already would begin anew, without its backups.
+    if catalog.node_in_any_case(&name).is_ok() {
+        let taken = CatalogError::Exists { what: "a node of this name" };
+        return Err(key_refused(KeyError::Catalog(taken), name.as_str()));
+    }
     let issued = edge
         .authority
         .issue(&name, &request.signing_request, sys::clock::system())

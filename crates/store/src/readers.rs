@@ -42,7 +42,7 @@ pub fn allow(store: &Store, owner: &Node, rule: ReadRule) -> Result<ReadRule, St
 
 /// Takes a rule back.
 pub fn forbid(store: &Store, owner: &Node, rule: ReadRule) -> Result<ReadRule, StoreError> {
-    let rule = checked(owner, rule)?;
+    let rule = as_made(store, owner, checked(owner, rule)?)?;
     store.catalog.remove_read_rule(owner.id, &rule).map_err(|error| match error {
         CatalogError::NotFound { .. } => StoreError::not_found(format!(
             "node {} may not read the {} at {} anyway; 'holdfast access' lists the rules",
@@ -54,6 +54,18 @@ pub fn forbid(store: &Store, owner: &Node, rule: ReadRule) -> Result<ReadRule, S
     })?;
     tell(store, owner, "reading forbidden", &rule)?;
     Ok(rule)
+}
+
+/// Returns the rule as the owner has made it, maybe with the other node's name in another case.
+fn as_made(store: &Store, owner: &Node, rule: ReadRule) -> Result<ReadRule, StoreError> {
+    let mut rules = store.catalog.read_rules(owner.id)?;
+    rules.retain(|known| {
+        known.is_archive == rule.is_archive
+            && known.path == rule.path
+            && known.reader.eq_ignore_ascii_case(&rule.reader)
+    });
+    let is_there = rules.iter().any(|known| known.reader == rule.reader);
+    Ok(if is_there { rule } else { rules.pop().unwrap_or(rule) })
 }
 
 fn tell(store: &Store, owner: &Node, what: &str, rule: &ReadRule) -> Result<(), StoreError> {
@@ -168,8 +180,8 @@ impl Reading {
     }
 }
 
-/// Returns true if the rule is for the node: it has the node's name, or this name in another case
-/// that is no other node's name.
+/// Returns true if the rule is for the node: it has the node's name, or this name in another case,
+/// and no other node has it in any case.
 fn is_for(store: &Store, rule: &ReadRule, node: &Node) -> Result<bool, StoreError> {
     if rule.reader == node.name.as_str() {
         return Ok(true);
@@ -178,9 +190,9 @@ fn is_for(store: &Store, rule: &ReadRule, node: &Node) -> Result<bool, StoreErro
         return Ok(false);
     }
     let Ok(name) = NodeName::new(&rule.reader) else { return Ok(false) };
-    match store.catalog.node(&name) {
-        Ok(_) => Ok(false),
-        Err(CatalogError::NotFound { .. }) => Ok(true),
+    match store.catalog.node_in_any_case(&name) {
+        Ok(found) => Ok(found.id == node.id),
+        Err(CatalogError::NotFound { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

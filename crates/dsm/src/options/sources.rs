@@ -144,8 +144,7 @@ impl Options {
             .filter(move |entry| entry.definition.kind == Kind::Statement || is_list(entry))
     }
 
-    /// Returns the entries that are refused. `for_command` leaves out those of the option files
-    /// that have another fate on the command line.
+    /// Returns the entries that are refused and in force.
     pub fn refused(&self) -> impl Iterator<Item = &Entry> {
         self.entries
             .iter()

@@ -77,6 +77,10 @@ impl Golden {
         let added = self.text.split_off(before);
         let (command, output) = added.split_once('\n').expect("a command has a line");
         let mut plain = String::new();
+        // The fingerprint of the server's CA is the only long line without blanks.
+        let is_fingerprint = |line: &str| line.len() > 40 && !line.contains(' ');
+        let lines = output.lines().map(|line| if is_fingerprint(line) { "..." } else { line });
+        let output = lines.flat_map(|line| [line, "\n"]).collect::<String>();
         for letter in output.chars() {
             match letter {
                 '0'..='9' if plain.ends_with('0') => {}

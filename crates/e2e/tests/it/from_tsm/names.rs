@@ -207,7 +207,7 @@ fn a_virtual_mount_point_is_a_directory_of_its_file_system() {
 }
 
 #[test]
-fn the_root_file_system_may_be_left_out() {
+fn a_statement_on_the_root_file_system_is_taken() {
     let site = Site::new(0);
     let list = site.options.with_file_name("inclexcl.list");
     fs::write(&list, "exclude.fs /\n").unwrap();
@@ -223,4 +223,7 @@ fn a_check_of_dsm_opt_alone_finds_its_dsm_sys_and_shows_a_table_without_it() {
     let alone = site.scene.scratch.folder("alone").join("dsm.opt");
     fs::write(&alone, "SErvername absent\nSUBDIR yes\n").unwrap();
     check(&alone).expect(&[4]).says("SUBDIR").says("has no stanza absent");
+    let twice = alone.with_file_name("dsm.sys");
+    fs::write(&twice, "SErvername a\nSErvername A\n").unwrap();
+    check(&twice).expect(&[4]).says("has a second stanza");
 }

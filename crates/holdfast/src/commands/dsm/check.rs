@@ -16,8 +16,9 @@ use crate::table::{self, Align};
 
 /// Show what becomes of each option and statement in TSM's option files
 ///
-/// Each is carried out, as a whole or in part, or accepted although nothing needs to be done, or refused with the thing to
-/// do. All stanzas of dsm.sys are checked, unless --stanza names one. Nothing is changed.
+/// Each is carried out, as a whole or in part, or accepted although nothing needs to be done, or
+/// refused with the thing to do. All stanzas of dsm.sys are checked, unless --stanza names one.
+/// Nothing is changed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:

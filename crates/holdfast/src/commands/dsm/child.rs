@@ -31,7 +31,12 @@ pub(super) enum Event {
         verb: String,
         path: String,
     },
-    Note(String),
+    /// Any other line.
+    Note {
+        line: String,
+        /// True for a line of the standard output.
+        is_result: bool,
+    },
 }
 
 /// Result of a process.
@@ -144,7 +149,7 @@ fn event(line: &str, is_result: bool, tells_objects: bool) -> ProcessLine {
         let (verb, path) = (verb.trim_end().to_owned(), path.to_owned());
         return ProcessLine::Event(Event::Object { verb, path });
     }
-    ProcessLine::Event(Event::Note(line.to_owned()))
+    ProcessLine::Event(Event::Note { line: line.to_owned(), is_result })
 }
 
 fn lines(from: Option<impl Read>, to: &Sender<(String, bool)>, is_result: bool) {
@@ -208,7 +213,7 @@ mod tests {
             ProcessLine::Error(message, hint) => format!("error {message} {hint:?}"),
             ProcessLine::Event(Event::Document(document)) => format!("document {document}"),
             ProcessLine::Event(Event::Object { verb, path }) => format!("object {verb} {path}"),
-            ProcessLine::Event(Event::Note(note)) => format!("note {note}"),
+            ProcessLine::Event(Event::Note { line, .. }) => format!("note {line}"),
         };
         assert_eq!(shown("{\"a\":1}", true), "document {\"a\":1}");
         assert_eq!(shown("{\"error\":\"x\",\"hint\":null}", false), "error x None");

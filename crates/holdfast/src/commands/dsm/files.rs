@@ -199,7 +199,10 @@ pub(super) fn load_each_for(args: &FileArgs) -> Result<Vec<Site>, CommandError> 
     };
     let mut sites = vec![first];
     for name in others {
-        sites.push(load(&places, &[server_name(&name)])?);
+        // A stanza that is there twice is a fault of the first site.
+        if let (site, None) = load_all(&places, &[server_name(&name)])? {
+            sites.push(site);
+        }
     }
     Ok(sites)
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use dsm::configuration::{self, Key, Value, domain};
+use dsm::options::Options;
 use serde::Serialize;
 use toml::Table;
 

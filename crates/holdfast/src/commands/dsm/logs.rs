@@ -129,7 +129,7 @@ impl Log {
         }
     }
 
-    /// Adds a line with the present date and time. A log that cannot be written is told once.
+    /// Adds a line with the present date and time. A line that cannot be added is told.
     pub(super) fn add(&self, line: &str) {
         let now = self.forms.stamp(clock::moment(sys::clock::now()));
         let line = format!("{now} {}\n", model::printable(line));

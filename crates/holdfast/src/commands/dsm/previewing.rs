@@ -42,7 +42,7 @@ pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
             session.say(&line);
         }
         Event::Object { path, .. } => output::say(&path),
-        Event::Note(note) => output::say(&note),
+        Event::Note { line: note, .. } => output::say(&note),
     })?;
     drop(list);
     Outcome::checked(outcome)

@@ -21,7 +21,7 @@ pub(super) fn is_agreed(session: &mut Session<'_>, question: &str) -> Result<boo
     let answer = ask(session, &format!("{question} (Yes (Y)/No (N))"))?;
     let is_yes = is_yes(&answer);
     if !is_yes && !has_terminal() {
-        let message = "ANS1107E nobody agreed at a terminal, and nothing is changed";
+        let message = "ANS1107E nobody has said yes, and nothing is changed";
         return Err(CommandError::new(message).with_hint("-noprompt asks nothing"));
     }
     if !is_yes {

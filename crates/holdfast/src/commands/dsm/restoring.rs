@@ -490,7 +490,7 @@ impl Tally {
             Event::Document(document) => self.read(session, &document),
             Event::Object { .. } if session.is_quiet() => {}
             Event::Object { path, .. } => session.say(&format!("{verb} {path} [Done]")),
-            Event::Note(note) => output::say(&note),
+            Event::Note { line: note, .. } => output::say(&note),
         })?;
         self.code = self.code.max(Outcome::checked(outcome)?);
         Ok(())
@@ -573,7 +573,7 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
             session.say_all(restore_report(&totals, false, session.forms));
         }
         Event::Object { path, .. } => output::say(&path),
-        Event::Note(note) => output::say(&note),
+        Event::Note { line: note, .. } => output::say(&note),
     })?;
     Outcome::checked(outcome)
 }

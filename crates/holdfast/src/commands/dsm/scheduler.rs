@@ -136,7 +136,7 @@ fn serve(home: &Path, options: &Options, forms: Forms) -> Result<u8, CommandErro
         }
         let child = Child { home, words: &line, input: Vec::new(), tells_objects: false };
         let outcome = child::run(child, &mut |event| {
-            if let Event::Note(note) = event {
+            if let Event::Note { line: note, .. } = event {
                 output::say(&note);
             }
         });

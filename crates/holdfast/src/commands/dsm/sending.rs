@@ -79,7 +79,7 @@ fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, Comm
     let mut sources = sources(session)?;
     let mut run = Run::default();
     run.fail(session, std::mem::take(&mut sources.absent));
-    if !run.failures.is_empty() && sources.is_empty() {
+    if !run.failures.is_empty() && sources.is_empty() && !sources.is_done {
         return Ok(NOT_DONE);
     }
     let list = List::write(session, &session.site.translation.list())?;
@@ -129,17 +129,24 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
             Target::Files(files) => sources.files.extend(files),
         }
     }
-    if sources.is_empty() && sources.absent.is_empty() {
-        let is_there = |spec: &Spec| {
-            let folder = if let Last::Named(_) = spec.last { spec.path() } else { spec.folder() };
-            !matches!(spec.last, Last::Matching(_)) && local_files::is_directory(&folder)
-        };
-        if !local_specs(session)?.iter().all(is_there) {
+    if sources.is_empty() {
+        sources.is_done = names_directories_only(session)?;
+        if !sources.is_done && sources.absent.is_empty() {
             return Err(CommandError::new("ANS1092W No file on this machine has such a name"));
         }
-        sources.is_done = true;
     }
     Ok(sources)
+}
+
+/// Returns true if the operands that are there are directories. There is one at least.
+fn names_directories_only(session: &Session<'_>) -> Result<bool, CommandError> {
+    let specs = local_specs(session)?;
+    let mut there = specs.iter().filter(|spec| absence(spec).is_none()).peekable();
+    let is_directory = |spec: &Spec| {
+        let folder = if let Last::Named(_) = spec.last { spec.path() } else { spec.folder() };
+        !matches!(spec.last, Last::Matching(_)) && local_files::is_directory(&folder)
+    };
+    Ok(there.peek().is_some() && there.all(is_directory))
 }
 
 /// Returns the operands of a command about local files. A script may leave blanks after a name,
@@ -419,7 +426,7 @@ impl Run {
                 }
             }
             Event::Object { verb, path } => self.tell(session, &verb, &path),
-            Event::Note(note) => output::say(&with_places(session, &note, origin)),
+            Event::Note { line: note, .. } => output::say(&with_places(session, &note, origin)),
         }
         session.context.output.flush();
     }
@@ -721,7 +728,7 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Event::Document(document) if session.is_json() => session.context.output.json(&document),
         Event::Document(document) => failed |= !image_report(session, &document),
         Event::Object { path, .. } => output::say(&path),
-        Event::Note(note) => output::say(&note),
+        Event::Note { line: note, .. } => output::say(&note),
     })?;
     let code = Outcome::checked(outcome)?;
     Ok(if failed { code.max(FAILED) } else { code })

@@ -83,13 +83,15 @@ fn execute(
     let mut writer = Writer { plan, is_json, is_headed: false, wanted: wanted(plan)? };
     let child = Child { home, words: &line, input, tells_objects: false };
     let mut notes = Vec::new();
+    let is_plain = plan.form == SpaceForm::Plain;
     let outcome = child::run(child, &mut |event| match event {
         Event::Document(document) => writer.document(&document, context),
         Event::Object { path, .. } => output::say(&path),
-        Event::Note(note) if plan.form == SpaceForm::Plain => notes.push(note),
-        Event::Note(note) => output::say(&note),
+        Event::Note { line, is_result: true } if is_plain => context.output.line(&line),
+        Event::Note { line, .. } if is_plain => notes.push(line),
+        Event::Note { line, .. } => output::say(&line),
     })?;
-    // In the plain form the reason of an end stands among the lines of the process.
+    // In the plain form the reason of an end stands among the messages of the process.
     let reason = plain_lines(notes, context);
     if let (Some(reason), None) = (reason, &outcome.error) {
         return Err(reason);
