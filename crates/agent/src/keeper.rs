@@ -329,8 +329,8 @@ fn outcome(folder: &Path, status: ExitStatus, end: Option<Cause>, task: &Task) -
     Outcome { ended: 0, code: Some(code), reason }
 }
 
-/// Returns why a task failed that ended with the code `raw` and has said `words` last. The event
-/// tells `code`, which may be another one.
+/// Returns the reason of an end with the code `raw` other than 0, of a task that has said `words`
+/// last. The event tells `code`, which may be another one.
 fn failure(words: &str, raw: i32, code: u8) -> String {
     match words {
         "" => format!("ended with code {raw}"),

@@ -131,7 +131,8 @@ const SAME_ACTS: [&[&str]; 2] = [&["delete", "remove", "rm"], &["add", "define",
 /// Returns the name of the command below `command` that does what `word` means elsewhere.
 fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
     let words = SAME_ACTS.into_iter().find(|words| words.contains(&word))?;
-    let mut names = command.get_subcommands().map(clap::Command::get_name);
+    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    let mut names = shown.map(clap::Command::get_name);
     names.find(|name| words.contains(name))
 }
 

@@ -114,7 +114,10 @@ fn local(time: DateTime, now: &Zoned) -> Result<Timestamp, MomentError> {
 
 /// Returns the last moment of the second `time` if `text` gives seconds without a fraction.
 fn to_end_of_second(time: Timestamp, text: &str) -> ServerTime {
-    let to_the_second = text.matches(':').count() >= 2 && !text.contains(['.', ',']);
+    // An offset may have a colon, too.
+    let time_of_day = text.rsplit(['T', 't', ' ']).next().unwrap_or(text);
+    let clock = time_of_day.split(['+', '-']).next().unwrap_or(time_of_day);
+    let to_the_second = clock.matches(':').count() >= 2 && !clock.contains(['.', ',']);
     let ServerTime(micros) = server_time(time);
     ServerTime(if to_the_second { micros + LAST_MICROS } else { micros })
 }

@@ -108,7 +108,10 @@ async fn settle(
     newcomer: &Newcomer,
     admission: &Admission,
 ) -> Result<(), Status> {
-    let Some(AgentIdentity { place, .. }) = newcomer.identity.clone() else { return Ok(()) };
+    let Some(AgentIdentity { place, .. }) = newcomer.identity.clone() else {
+        schedules::attend_without_place(&edge.store, node.id, admission.number);
+        return Ok(());
+    };
     let (id, number, address) = (node.id, admission.number, newcomer.address);
     let attended = blocking(&edge.store, move |store| {
         let address = address.to_string();

@@ -409,6 +409,15 @@ pub(crate) fn area_of(definition: &Definition) -> Area {
     if definition.action.reaches_contents() { Area::Contents } else { Area::Work }
 }
 
+/// Fails for a node that is locked: it would begin nothing until the work is missed.
+pub(super) fn check_unlocked(node: &Node) -> Answer<()> {
+    if node.locks.any() {
+        let text = format!("node {} is locked, so it runs nothing; unlock it first", node.name);
+        return Err(Problem::conflict(text));
+    }
+    Ok(())
+}
+
 fn run(call: &mut Call<Empty, Empty, RunBody>) -> Answer<RunDocument> {
     let definition = parse(&call.body.definition)?;
     if !(1..=RUN_NODES_MAX).contains(&call.body.nodes.len()) {
@@ -421,6 +430,7 @@ fn run(call: &mut Call<Empty, Empty, RunBody>) -> Answer<RunDocument> {
     let mut nodes: Vec<Node> = found.collect::<Result<_, _>>()?;
     nodes.sort_by_key(|node| node.id);
     nodes.dedup_by_key(|node| node.id);
+    nodes.iter().try_for_each(check_unlocked)?;
     let store = call.desk.store();
     let schedule = schedules::run_now(store, &nodes, &definition, &call.caller.name)?;
     call.desk.office.announce()?;

@@ -172,6 +172,7 @@ fn start(call: &mut Call<Empty, Empty, RestoreBody>) -> Answer<RestoreDocument> 
         return Err(Problem::invalid(format!("name 1 to {PATHS_MAX} paths")));
     }
     let node = find_node(desk, caller, &body.node, (Area::Contents, Right::Write))?.node;
+    events::check_unlocked(&node)?;
     let named = (body.node.as_str(), &body.filespace.0[..]);
     let filespace = find_filespace(desk, caller, named, Area::Contents)?;
     let objects = body.paths.iter().map(|path| word(&filespace.name, path));

@@ -111,6 +111,9 @@ fn names_of_nodes_are_found_without_regard_to_case() {
     let list = |node: &Node, owner: &str| node.run(&["list", public, "--from-node", owner]);
     list(&pair.bert, "ANNA").expect(&[0]);
     list(&pair.bert, "Anna").expect(&[0]);
+    pair.scene.node.run(&["access", "forbid", "bert", public]).expect(&[0]);
+    list(&pair.bert, "anna").expect(&[12]).says("may read nothing");
+    pair.scene.node.run(&["access", "allow", "BERT", public]).expect(&[0]);
     // A node with exactly the name is the one that is meant.
     let other = Node::enrol(&pair.scene.server, "BERT");
     list(&other, "anna").expect(&[0]);

@@ -125,8 +125,8 @@ pub(super) fn run(
              it again"
         )));
     }
-    let schedule = schedules::run_now(store, &nodes, &definition, author)?;
     let connected = schedules::connected_agents(store)?;
+    let schedule = schedules::run_now(store, &nodes, &definition, author)?;
     let away = nodes.iter().filter(|node| !connected.contains(&node.id));
     let name = |node: &Node| node.name.to_string();
     Ok(proto::RunActionReply {

@@ -22,6 +22,11 @@ pub fn attend(store: &Store, attendant: &Attendant<'_>) -> Result<Option<String>
     Ok(other)
 }
 
+/// Records that an agent of an older program attends at this server, which does not tell its place.
+pub fn attend_without_place(store: &Store, node: NodeId, number: u64) {
+    store.presence.begin(node, number);
+}
+
 /// Records that the attendance `number` of the node at this server has ended. Returns true if no
 /// agent of the node attends at another server.
 pub fn end_attendance(store: &Store, node: NodeId, number: u64) -> Result<bool, StoreError> {

@@ -76,9 +76,15 @@ impl<'a> Witness<'a> {
         }
         if self.connected.contains(&node) {
             return match self.work.get(&node) {
-                Some(work) => format!("the node was busy with {work}"),
+                Some(work) => format!(
+                    "the agent is connected, but it did not begin the event; {work} was under way"
+                ),
                 None => "the agent is connected, but it did not begin the event".to_owned(),
             };
+        }
+        // The server at which an agent was knows alone when it left.
+        if self.store.fleet.is_some() {
+            return "no agent of the node is connected".to_owned();
         }
         let has_left = self.store.presence.left(node).is_some_and(|left| left > opens);
         let reason = match (has_left, self.store.began > opens) {

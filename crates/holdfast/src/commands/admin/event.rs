@@ -198,8 +198,8 @@ pub(super) fn run(
     Ok(DONE)
 }
 
-/// Fails if events are looked for by a schedule or a label that does not exist. An administrator
-/// who may not see the others gets no answer about them.
+/// Fails if events are looked for by a schedule or a label that does not exist. For an
+/// administrator who may not list schedules, the list is just empty.
 fn check_names(filter: &EventFilter, admin: &mut Admin) -> Result<(), CommandError> {
     if let Some(name) = &filter.schedule {
         match admin.schedules(Some(name)) {
