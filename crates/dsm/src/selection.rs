@@ -51,8 +51,9 @@ impl Translation {
             let named = named.filter_map(|point| Pattern::of_path(point).ok());
             let rules: Vec<Rule> = named.map(Rule::ExcludeDir).collect();
             if !rules.is_empty() {
-                statement.remark = 
-                    Some("a directory of VIRTUALMOUNTPOINT is left out as such, and its versions end");
+                statement.remark = Some(
+                    "a directory of VIRTUALMOUNTPOINT is left out as such, and its versions end",
+                );
                 statement.rules.extend(rules);
             }
         }

@@ -284,9 +284,8 @@ fn rename_reader(sql: &dyn Sql, node: NodeId, name: &NodeName) -> Result<(), Cat
     }
     let insert = "INSERT INTO read_rule(node, reader, archives, path, since)
                   SELECT node, CAST(? AS TEXT), archives, path, since FROM read_rule";
-    let insert = format!(
-        "{insert} WHERE {FOR_NODE} ON CONFLICT(node, reader, archives, path) DO NOTHING"
-    );
+    let insert =
+        format!("{insert} WHERE {FOR_NODE} ON CONFLICT(node, reader, archives, path) DO NOTHING");
     sql.execute(&insert, params![name.as_str(), node.0, node.0])?;
     let delete = format!("DELETE FROM read_rule WHERE {FOR_NODE} AND reader <> ?");
     sql.execute(&delete, params![node.0, node.0, name.as_str()]).map(drop)

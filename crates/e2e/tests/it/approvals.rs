@@ -339,6 +339,14 @@ fn requests_are_decided_by_the_command_line() {
     service.root.get("/v1/nodes/b").expect(404);
     assert_eq!(admin(&["list"]), json!([]));
     assert_eq!(admin(&["list", "--all"]).as_array().unwrap().len(), 2);
-    service.server.try_admin(&["approval", "approve", "2"]).expect(&[12]).says("already");
-    service.server.try_admin(&["approval", "refuse", "77"]).expect(&[12]).says("no request");
+    service
+        .server
+        .try_admin(&["approval", "approve", "2"])
+        .expect(&[12])
+        .says("already");
+    service
+        .server
+        .try_admin(&["approval", "refuse", "77"])
+        .expect(&[12])
+        .says("no request");
 }
