@@ -7,14 +7,14 @@ use crate::options::VersionChoice;
 use crate::path::places;
 
 /// A path of which the server has nothing that a command selects.
-pub(crate) struct Missing {
+pub(crate) struct Absence {
     /// Reason that names the path.
     reason: String,
     /// Reason that stands beside the path.
     reason_beside: String,
 }
 
-impl Missing {
+impl Absence {
     /// Makes the missing path with the reason that `reason` gives. Its arguments are the subject of
     /// a sentence, and a word of a command line, that stand for the path.
     pub(crate) fn new(path: &[u8], reason: impl Fn(&str, &str) -> String) -> Self {
@@ -40,14 +40,14 @@ pub(crate) fn nothing_stored(
     filespaces: &[Vec<u8>],
     path: &[u8],
     which: &VersionChoice,
-) -> Missing {
+) -> Absence {
     let mut places = places(filespaces.iter().map(Vec::as_slice), path).into_iter();
     // A server that cannot answer has no effect on the message.
     let has_others = places.any(|place| {
         let selection = Selection { all_versions: true, ..Selection::of_subtree(&place) };
         has_any(link, &selection).unwrap_or(false)
     });
-    Missing::new(path, |subject, word| message((subject, word), which, has_others))
+    Absence::new(path, |subject, word| message((subject, word), which, has_others))
 }
 
 /// Returns the error for a pattern that no version of `which` matches. `has_others` is true if
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn one_missing_path_of_several_does_not_end_the_command() {
-        let missing = || Missing::new(b"/x", |subject, word| format!("no {subject}, try {word}"));
+        let missing = || Absence::new(b"/x", |subject, word| format!("no {subject}, try {word}"));
         // The failure stands after the path.
         assert_eq!(missing().one_of_several(2).expect("a failure"), "no it, try PATH");
         let error = missing().one_of_several(1).expect_err("ends the command");

@@ -52,7 +52,7 @@ use crate::link::versions::Selection;
 use crate::options::{Origin, RestoreOptions, RestorePart};
 use crate::path::{Place, components, normalise, places};
 use crate::progress::{Phase, Progress};
-use crate::remains::{Missing, nothing_stored};
+use crate::remains::{Absence, nothing_stored};
 use crate::report::RestoreReport;
 
 /// Restores objects, as `options` say.
@@ -143,8 +143,8 @@ fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
     Ok(())
 }
 
-fn not_archived(path: &[u8]) -> Missing {
-    Missing::new(path, |subject, _| {
+fn not_archived(path: &[u8]) -> Absence {
+    Absence::new(path, |subject, _| {
         format!("these archives do not have {subject}; 'holdfast archives' shows all archives")
     })
 }

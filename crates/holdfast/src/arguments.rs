@@ -7,12 +7,12 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
+use self::words::NAME;
 use crate::commands::Command;
 use crate::error::CommandError;
 use crate::options::Global;
 use crate::output::Format;
 
-const NAME: &str = "holdfast";
 /// Command whose words are those of another program, with options of its own form.
 const FOREIGN: &str = "dsmadmc";
 /// Maximum number of commands that a hint names for a word that is a command elsewhere.

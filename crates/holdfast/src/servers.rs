@@ -49,7 +49,7 @@ fn announce_in(servers: &Path, folder: &[u8]) -> Option<Announcement> {
     let began = sys::process::began(id)?;
     std::fs::create_dir_all(servers).ok()?;
     for server in announced(servers).into_iter().filter(|server| !server.is_running()) {
-        // What cannot be removed does not count either.
+        // An announcement that cannot be removed does not count either.
         drop(std::fs::remove_file(servers.join(server.id.to_string())));
     }
     let file = servers.join(id.to_string());
@@ -59,14 +59,14 @@ fn announce_in(servers: &Path, folder: &[u8]) -> Option<Announcement> {
 }
 
 /// A server that has announced itself.
-struct Announced {
+struct ServerRecord {
     id: u32,
     /// Start of its process.
     began: u64,
     folder: PathBuf,
 }
 
-impl Announced {
+impl ServerRecord {
     /// Returns what `content`, the announcement of the process `id`, says.
     fn parse(id: u32, content: &[u8]) -> Option<Self> {
         let end = content.iter().position(|&byte| byte == b'\n')?;
@@ -83,19 +83,19 @@ impl Announced {
 
 /// Returns the servers that have announced themselves in the folder `servers`, those that have
 /// ended included.
-fn announced(servers: &Path) -> Vec<Announced> {
+fn announced(servers: &Path) -> Vec<ServerRecord> {
     let files = std::fs::read_dir(servers).into_iter().flatten().flatten();
     let said = |file: std::fs::DirEntry| {
         let id = file.file_name().to_str()?.parse().ok()?;
-        Announced::parse(id, &std::fs::read(file.path()).ok()?)
+        ServerRecord::parse(id, &std::fs::read(file.path()).ok()?)
     };
     files.filter_map(said).collect()
 }
 
 /// Returns the servers that run, as the announcements in `servers` say.
-fn running(servers: &Path) -> Vec<Announced> {
+fn running(servers: &Path) -> Vec<ServerRecord> {
     let mut servers = announced(servers);
-    servers.retain(Announced::is_running);
+    servers.retain(ServerRecord::is_running);
     servers
 }
 

@@ -83,7 +83,7 @@ pub(super) fn add(routes: &mut Routes) {
     let operation = Operation::post("approvals.decide", path, area, summary);
     let body = json!({ "decision": "approve", "reason": "the machine is gone" });
     routes.add(operation.example("approve", body), decide);
-    // Whoever may ask may take the own request back, whatever the role.
+    // A person takes the own request back whatever the role.
     let summary = "Withdraws a request of one's own";
     let path = "/v1/approvals/{approval}";
     routes.add(Operation::delete("approvals.withdraw", path, Area::Account, summary), withdraw);

@@ -23,7 +23,7 @@ use crate::link::{FilespaceSummary, Link};
 use crate::options::{Sample, VerifyOptions};
 use crate::path::{absolute, normalise, places};
 use crate::progress::{Phase, Progress};
-use crate::remains::Missing;
+use crate::remains::Absence;
 use crate::report::{DrillReport, VerifyReport};
 
 /// Checks all versions, active and inactive. An attempt that loses its connection leaves its report
@@ -158,7 +158,7 @@ fn verify_all(
         }
         if let Some(path) = path.filter(|_| found == 0 && !is_damaged) {
             let missing =
-                Missing::new(&path, |subject, _| format!("the server has no version of {subject}"));
+                Absence::new(&path, |subject, _| format!("the server has no version of {subject}"));
             tally.fail(path, missing.one_of_several(paths)?);
             whole.missing += 1;
         }

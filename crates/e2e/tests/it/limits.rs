@@ -204,7 +204,7 @@ fn a_backup_that_is_paused_sends_nothing_and_goes_on_with_its_session() {
     assert_eq!(status["running"], Value::Array(Vec::new()), "{status}");
 }
 
-/// What waited for the line was sent in the pause: some ten megabytes.
+/// Data that waited for the line was sent in the pause: some ten megabytes.
 #[test]
 fn a_pause_on_a_slow_line_sends_only_what_is_under_way() {
     let scene = Scene::with_files(40, 1 << 20);

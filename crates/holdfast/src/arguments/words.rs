@@ -1,7 +1,8 @@
 //! Words that are no commands: which command is meant by a word of another program, and by a word
 //! with a slip of the hand. The module is pure.
 
-use super::NAME;
+/// Name of the program.
+pub(super) const NAME: &str = "holdfast";
 
 /// A word at the place of a command.
 struct ForeignWord {

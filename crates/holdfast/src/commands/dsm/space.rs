@@ -328,7 +328,7 @@ fn directories(
         let top = PathBuf::from(OsStr::from_bytes(&top));
         let mut waiting = vec![top.clone()];
         while let Some(folder) = waiting.pop() {
-            // What cannot be read was told with the files.
+            // A folder that cannot be read was told with the files.
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let (Ok(own), path) = (entry.metadata(), entry.path()) else { continue };
                 let within = bytes(path.strip_prefix(&top).unwrap_or(&path));
