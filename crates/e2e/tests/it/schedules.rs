@@ -290,7 +290,7 @@ fn a_schedule_names_its_nodes_and_a_node_its_schedules() {
     assert_eq!(shown["followed_by"], serde_json::json!(["web-01"]));
     assert_eq!(shown["followed_by_total"], 1);
     let of = |node| server.try_admin(&["schedule", "list", "--node", node]).expect(&[0]);
-    assert_eq!(of("WEB-01").json()["schedule"], "nightly");
+    assert_eq!(of("web-01").json()["schedule"], "nightly");
     assert!(of("other").json_lines().is_empty());
     server
         .try_admin(&["schedule", "list", "--node", "web-99"])

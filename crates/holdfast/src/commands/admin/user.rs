@@ -205,11 +205,7 @@ fn remove(args: &NameArgs, admin: &mut Admin, context: &mut Context) -> Result<(
 
 /// Says so if a change of a person has left nobody who may do everything. `before` is the person
 /// before the change.
-fn say_if_last(
-    before: &Value,
-    admin: &mut Admin,
-    context: &mut Context,
-) -> Result<(), CommandError> {
+fn say_if_last(before: &Value, admin: &mut Admin, context: &Context) -> Result<(), CommandError> {
     if may_do_everything(before) && !pages(admin, "/v1/users")?.iter().any(may_do_everything) {
         context.output.note(
             "nobody has the role system any more: only the administrator of this machine may do \

@@ -150,7 +150,7 @@ fn the_log_names_the_archive_and_only_what_is_changed() {
         let logged = events.iter().filter(|logged| logged.event.what == what);
         logged.map(|logged| logged.event.details.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(of_archive("archive held"), [details.clone()]);
+    assert_eq!(of_archive("archive held"), std::slice::from_ref(&details));
     assert_eq!(of_archive("archive released"), [details]);
 }
 
