@@ -55,6 +55,8 @@ fn what_a_node_forbids_holds_though_its_file_has_a_mistake() {
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
     let _agent = agent(&node);
+    // An agent that starts with a mistake in the file ends.
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     let config = node.home().join("client.toml");
     let valid = fs::read_to_string(&config).expect("is read");
     let mistake = format!("{valid}\n[agent]\ncommands = \"none\"\nrestore = false\n");
