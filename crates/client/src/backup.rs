@@ -48,6 +48,7 @@ mod read;
 mod scope;
 mod seal_key;
 mod segment;
+mod sendable;
 mod session;
 mod snapshot;
 mod space;

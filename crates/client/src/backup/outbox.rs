@@ -8,8 +8,8 @@
 //!    server keep for transactions.
 //! 4. What is on its way to the server is bounded by the rate of the line (`transit`). So a stop
 //!    and a pause wait for little, on a slow line too.
-//! 5. After a stop nothing more is sent but the commit of what was sent. A session that has dropped
-//!    a message is never closed.
+//! 5. After a stop nothing more is sent but the changes of objects whose data was sent, and their
+//!    commit. A session that has dropped a quantum is never closed.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::answers::Answers;
 use super::outbox_message::{Change, OutboxMessage};
+use super::sendable;
 use super::tally::Tally;
 use super::transit::Payload;
 use crate::error::{ClientError, ErrorKind};
@@ -141,10 +142,9 @@ impl<'a> Outbox<'a> {
                 Ok(outgoing) => {
                     self.note_idle(std::mem::take(&mut idle), outgoing.full_for());
                     self.await_turn();
-                    if self.tally.progress.is_stopped() {
-                        self.has_dropped = true;
-                    } else {
-                        self.attempt(|outbox| outbox.take(outgoing));
+                    match self.tally.progress.is_stopped() {
+                        true => self.attempt(|outbox| outbox.take_after_stop(outgoing)),
+                        false => self.attempt(|outbox| outbox.take(outgoing)),
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => self.attempt(Self::commit_if_due),
@@ -212,6 +212,17 @@ impl<'a> Outbox<'a> {
         self.commit_if_due()
     }
 
+    /// Takes a message after the user has stopped the backup. A quantum is dropped.
+    fn take_after_stop(&mut self, outgoing: OutboxMessage) -> Result<(), ClientError> {
+        match outgoing {
+            OutboxMessage::Quantum(_) => {
+                self.has_dropped = true;
+                Ok(())
+            }
+            OutboxMessage::Change(change) => self.pass_on_sent(change),
+        }
+    }
+
     fn send_quantum(&mut self, quantum: SentQuantum) -> Result<(), ClientError> {
         let SentQuantum { number, record, check, digests, is_encrypted, work } = quantum;
         self.tally.note_press_work(&work, record.len() as u64);
@@ -267,6 +278,17 @@ impl<'a> Outbox<'a> {
         // The push may have closed the transaction before.
         self.transaction.objects += change.objects;
         Ok(())
+    }
+
+    /// Sends the objects of a change whose data was sent.
+    fn pass_on_sent(&mut self, change: Change) -> Result<(), ClientError> {
+        let is_sent = |quantum: u64| self.sent_quanta.contains(&quantum);
+        if change.quanta.iter().copied().all(is_sent) {
+            return self.pass_on(change);
+        }
+        self.has_dropped = true;
+        let sent = sendable::with_sent_data(change, is_sent);
+        if sent.page.is_without_effect() { Ok(()) } else { self.pass_on(sent) }
     }
 
     /// Sends a change that refers to no quantum, unless the user has stopped the backup.
@@ -357,8 +379,12 @@ impl<'a> Outbox<'a> {
 
     fn settle(&mut self) -> Result<(), ClientError> {
         if self.has_dropped {
-            // The quanta of these changes were dropped.
-            self.waiting.clear();
+            // Some quanta of these changes were dropped.
+            let mut waiting: Vec<_> = std::mem::take(&mut self.waiting).into_iter().collect();
+            waiting.sort_unstable_by_key(|(number, _)| *number);
+            for (_, WaitingChange { change, .. }) in waiting {
+                self.pass_on_sent(change)?;
+            }
         }
         if !self.waiting.is_empty() {
             return Err(ClientError::new(

@@ -106,6 +106,11 @@ impl PageChange {
         }
     }
 
+    /// Returns true for a change that leaves every object as it is.
+    pub(crate) fn is_without_effect(&self) -> bool {
+        self.backed_up.is_empty() && self.updated.is_empty() && self.expired.is_empty()
+    }
+
     /// Returns an upper bound of the number of bytes of the change in a message.
     pub(crate) fn bytes(&self) -> usize {
         let expired: usize = self.expired.iter().map(|name| name.as_bytes().len()).sum();
