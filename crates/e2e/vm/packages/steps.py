@@ -151,7 +151,9 @@ def step_look(state):
 
 def step_schedule(state):
     """A schedule runs each minute with the new version; then the machine is restarted."""
-    last = max(event["event"] for event in events("--schedule", SCHEDULE))
+    # An event that is under way may see the new file.
+    last = max(event["event"] for event in events("--schedule", SCHEDULE)
+               if event["state"] == "completed")
     (DATA / "new").write_bytes(noise("new", 100 * KIB))
     new = lambda: [event for event in events("--schedule", SCHEDULE)
                    if event["event"] > last and event["state"] == "completed"
