@@ -1,5 +1,6 @@
 //! Directory pages: the active objects of filespaces.
 
+use format::path_hash;
 use model::{DirPath, DirectoryDigest, FilespaceId, PathHash};
 
 use crate::CatalogError;
@@ -29,12 +30,33 @@ pub struct PageRow {
     pub body: Vec<u8>,
 }
 
+impl PageRow {
+    /// Returns the digest row of the page.
+    pub(crate) fn digest_row(&self) -> PageDigest {
+        let PageKey { directory, first } = &self.key;
+        PageDigest { hash: path_hash(directory), first: first.clone(), digest: self.digest }
+    }
+}
+
 /// The digest row of a page, which has no body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageDigest {
     pub hash: PathHash,
     pub first: Vec<u8>,
     pub digest: Option<DirectoryDigest>,
+}
+
+impl PageDigest {
+    /// Returns what the row adds to the sum of its filespace: see [`Pages::digest_sum`].
+    pub fn addend(&self) -> u128 {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.hash.0);
+        hasher.update(&self.digest.map_or([0; 16], |digest| digest.0));
+        hasher.update(&self.first);
+        let mut short = [0; 16];
+        short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        u128::from_le_bytes(short)
+    }
 }
 
 /// A range of directories.
@@ -82,6 +104,11 @@ pub trait Pages {
         directory: &DirPath,
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError>;
+
+    /// Returns the sum of the hashes of all digest rows of the filespace, modulo 2^128. Two equal
+    /// sums mean equal digests of all pages. The sum is kept with each batch, because reading all
+    /// rows of a large filespace takes about a second; it is counted if it is not kept yet.
+    fn digest_sum(&self, filespace: FilespaceId) -> Result<u128, CatalogError>;
 
     /// Returns the directories with a page without a digest, in no order, some of them perhaps
     /// twice. The directory above the root is left out. Returns `None` if there are more than

@@ -11,8 +11,9 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::session::Session;
+use crate::sql::digest_sums::SumChanges;
 use crate::sql::pages::{self, PageNumbers, page_numbers};
-use crate::sql::{Sql, batches, params, versions};
+use crate::sql::{Row, Sql, batches, params, versions};
 use crate::{CatalogError, Day, PageKey, PageRow, VersionRow, Write};
 
 /// Maximum number of rows of one statement.
@@ -33,14 +34,15 @@ enum Run<'a> {
 /// Performs the writes of a batch in their order.
 pub(super) fn perform(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
     lock_filespaces(session, writes)?;
+    let mut sums = SumChanges::default();
     for run in runs(writes) {
         match run {
-            Run::Pages(filespace, pages) => put_pages(session, filespace, &pages)?,
+            Run::Pages(filespace, pages) => put_pages(session, filespace, &pages, &mut sums)?,
             Run::Versions(filespace, versions) => add_versions(session, filespace, &versions)?,
-            Run::One(one) => batches::perform_one(session, one)?,
+            Run::One(one) => batches::perform_one(session, one, &mut sums)?,
         }
     }
-    Ok(())
+    sums.keep(session)
 }
 
 /// Locks the filespaces of the writes until the transaction ends: otherwise two transactions might
@@ -125,12 +127,13 @@ fn put_pages(
     session: &Session,
     filespace: FilespaceId,
     pages: &[&PageRow],
+    sums: &mut SumChanges,
 ) -> Result<(), CatalogError> {
     let keys: BTreeSet<&PageKey> = pages.iter().map(|page| &page.key).collect();
     if pages.len() < ROWS_MIN || keys.len() < pages.len() {
-        return pages.iter().try_for_each(|page| pages::put(session, filespace, page));
+        return pages.iter().try_for_each(|page| pages::put(session, filespace, page, sums));
     }
-    let numbered = number(session, filespace, pages)?;
+    let numbered = number(session, filespace, pages, sums)?;
     assert_eq!(numbered.len(), pages.len(), "each page gets a number");
     let (new, known): (Vec<NumberedPage<'_>>, Vec<NumberedPage<'_>>) =
         numbered.into_iter().partition(|numbered| numbered.is_new);
@@ -246,30 +249,35 @@ fn merge_pages(
 }
 
 /// Numbers the pages, whose keys differ: a known page keeps its number, a new page gets the next
-/// number.
+/// number. The pages replace the known ones in `sums`.
 fn number<'a>(
     session: &Session,
     filespace: FilespaceId,
     pages: &[&'a PageRow],
+    sums: &mut SumChanges,
 ) -> Result<Vec<NumberedPage<'a>>, CatalogError> {
     let paths: Vec<&[u8]> = pages.iter().map(|page| page.key.directory.as_bytes()).collect();
     let firsts: Vec<&[u8]> = pages.iter().map(|page| &page.key.first[..]).collect();
     let select = session.prepare(
-        "SELECT new.place, directory.page
+        "SELECT new.place, directory.page, digest.hash, digest.digest, digest.first
          FROM unnest(CAST(?1 AS BYTEA[]), CAST(?2 AS BYTEA[])) WITH ORDINALITY
            AS new(path, first, place)
          JOIN directory ON directory.filespace = CAST(?3 AS BIGINT)
-           AND directory.path = new.path AND directory.first = new.first",
+           AND directory.path = new.path AND directory.first = new.first
+         LEFT JOIN digest ON digest.id = directory.page",
     )?;
     let of_filespace = i64::from(filespace.0);
     let values: [&(dyn ToSql + Sync); 3] = [&paths, &firsts, &of_filespace];
     assert_eq!(paths.len(), firsts.len(), "the arrays are read in parallel");
     let rows = block_on(session.client.query(&select, &values));
-    let known: BTreeMap<i64, i64> = rows
-        .map_err(|error| session.failed(&error))?
-        .iter()
-        .map(|row| (row.get(0), row.get(1)))
-        .collect();
+    let mut known: BTreeMap<i64, i64> = BTreeMap::new();
+    for row in rows.map_err(|error| session.failed(&error))? {
+        known.insert(row.get(0), row.get(1));
+        pages::digest_of(&Row(&row), 2)?
+            .iter()
+            .for_each(|old| sums.take(filespace, old));
+    }
+    pages.iter().for_each(|page| sums.add(filespace, &page.digest_row()));
     let mut next =
         if known.len() < pages.len() { pages::next_page_number(session, filespace)? } else { 0 };
     let PageNumbers { end, .. } = page_numbers(filespace);

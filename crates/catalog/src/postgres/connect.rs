@@ -197,6 +197,7 @@ const SETTINGS: &str = "
     SET statement_timeout = 0;
     SET idle_in_transaction_session_timeout = 0;
     SET default_transaction_isolation = 'read committed';
+    SET holdfast.keeps_sums = 'yes';
 ";
 
 /// Returns a configuration of TLS that trusts the certificates in the file `roots`, or the

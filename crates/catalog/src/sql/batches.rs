@@ -5,6 +5,7 @@ use std::path::Path;
 
 use model::{FilespaceId, ServerTime};
 
+use super::digest_sums::SumChanges;
 use super::{
     Engine, Sql, amounts, archives, deletions, events, expiry, filespaces, marks, packs, pages,
     sessions, tasks, versions, volumes,
@@ -45,14 +46,20 @@ pub(crate) fn perform(sql: &dyn Sql, writes: &[Write]) -> Result<(), CatalogErro
     filespaces
         .into_iter()
         .try_for_each(|filespace| filespaces::find(sql, filespace))?;
-    writes.iter().try_for_each(|write| perform_one(sql, write))
+    let mut sums = SumChanges::default();
+    writes.iter().try_for_each(|write| perform_one(sql, write, &mut sums))?;
+    sums.keep(sql)
 }
 
-/// Performs one write; its filespace exists.
-pub(crate) fn perform_one(sql: &dyn Sql, write: &Write) -> Result<(), CatalogError> {
+/// Performs one write; its filespace exists. The caller keeps `sums`.
+pub(crate) fn perform_one(
+    sql: &dyn Sql,
+    write: &Write,
+    sums: &mut SumChanges,
+) -> Result<(), CatalogError> {
     match write {
-        Write::PutPage { filespace, page } => pages::put(sql, *filespace, page),
-        Write::RemovePage { filespace, key } => pages::remove(sql, *filespace, key),
+        Write::PutPage { filespace, page } => pages::put(sql, *filespace, page, sums),
+        Write::RemovePage { filespace, key } => pages::remove(sql, *filespace, key, sums),
         Write::AddVersion { filespace, version } => versions::add(sql, *filespace, version),
         Write::DropVersions { filespace, directory, versions } => {
             versions::remove(sql, *filespace, directory, versions)

@@ -3,7 +3,7 @@
 use model::{FilespaceId, NodeId, ServerTime, archive_filespaces};
 
 use super::pages::{PageNumbers, page_numbers};
-use super::{Engine, Row, Sql, amounts, params, require, row_count};
+use super::{Engine, Row, Sql, amounts, digest_sums, params, require, row_count};
 use crate::{CatalogError, Filespace, Filespaces};
 
 impl<E: Engine> Filespaces for E {
@@ -110,6 +110,7 @@ fn open_filespace(
     }
     let made: Filespace = sql.one(&select, params![node.0, name], columns)?;
     amounts::begin(sql, made.id)?;
+    digest_sums::begin(sql, made.id)?;
     Ok(made)
 }
 
@@ -123,7 +124,7 @@ pub(super) fn find(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), CatalogE
 /// Removes all rows of a filespace, except its own.
 pub(super) fn empty(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), CatalogError> {
     let PageNumbers { first, end } = page_numbers(filespace);
-    for table in ["directory", "version", "ending", "trash", "amount"] {
+    for table in ["directory", "version", "ending", "trash", "amount", "digest_sum"] {
         let delete = format!("DELETE FROM {table} WHERE filespace = ?");
         sql.execute(&delete, params![filespace.0])?;
     }

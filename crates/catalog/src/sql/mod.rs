@@ -24,6 +24,7 @@ mod contacts;
 mod credentials;
 mod deletions;
 mod details;
+pub(crate) mod digest_sums;
 mod drills;
 mod enrolment_keys;
 mod events;

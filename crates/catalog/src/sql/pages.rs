@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use format::path_hash;
 use model::{DirPath, DirectoryDigest, FilespaceId, PathHash};
 
+use super::digest_sums::{self, SumChanges};
 use super::{Engine, Row, Sql, ToValue, params, row_count};
 use crate::{CatalogError, PageDigest, PageKey, PageRow, PageSpan, Pages};
 
@@ -28,6 +29,13 @@ impl<E: Engine> Pages for E {
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError> {
         self.read_once(|sql| directory_digests(sql, filespace, directory, visit))
+    }
+
+    fn digest_sum(&self, filespace: FilespaceId) -> Result<u128, CatalogError> {
+        match self.read(|sql| digest_sums::kept(sql, filespace))? {
+            Some(sum) => Ok(sum),
+            None => self.write(move |sql| digest_sums::count(sql, filespace)),
+        }
     }
 
     fn undigested(
@@ -102,18 +110,43 @@ fn visit_digests(
     parameters: &[&dyn ToValue],
     visit: &mut dyn FnMut(&PageDigest) -> bool,
 ) -> Result<(), CatalogError> {
-    sql.each(select, parameters, &mut |row| Ok(visit(&digest_columns(row)?)))
-}
-
-fn digest_columns(row: &Row<'_>) -> Result<PageDigest, CatalogError> {
-    Ok(PageDigest {
-        hash: PathHash(row.get(0)?),
-        digest: row.get::<Option<[u8; 16]>>(1)?.map(DirectoryDigest),
-        first: row.get::<Option<Vec<u8>>>(2)?.unwrap_or_default(),
+    sql.each(select, parameters, &mut |row| {
+        let digest = digest_of(row, 0)?;
+        Ok(visit(&digest.ok_or_else(|| CatalogError::impossible("a digest without its path"))?))
     })
 }
 
-fn digests(
+/// Reads the digest row whose columns begin at `column`, if there is one.
+pub(crate) fn digest_of(row: &Row<'_>, column: usize) -> Result<Option<PageDigest>, CatalogError> {
+    let Some(hash) = row.get::<Option<[u8; 8]>>(column)? else { return Ok(None) };
+    Ok(Some(PageDigest {
+        hash: PathHash(hash),
+        digest: row.get::<Option<[u8; 16]>>(column + 1)?.map(DirectoryDigest),
+        first: row.get::<Option<Vec<u8>>>(column + 2)?.unwrap_or_default(),
+    }))
+}
+
+/// A page that the catalogue has.
+struct KnownPage {
+    number: i64,
+    /// Absent only in a damaged catalogue.
+    digest: Option<PageDigest>,
+}
+
+fn known_page(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    key: &PageKey,
+) -> Result<Option<KnownPage>, CatalogError> {
+    let select = "SELECT page, hash, digest, digest.first
+                  FROM directory LEFT JOIN digest ON digest.id = page
+                  WHERE filespace = ? AND path = ? AND directory.first = ?";
+    sql.first(select, params![filespace.0, key.directory.as_bytes(), key.first], |row| {
+        Ok(KnownPage { number: row.get(0)?, digest: digest_of(row, 1)? })
+    })
+}
+
+pub(super) fn digests(
     sql: &dyn Sql,
     filespace: FilespaceId,
     within: &DirPath,
@@ -305,11 +338,16 @@ pub(crate) fn put(
     sql: &dyn Sql,
     filespace: FilespaceId,
     page: &PageRow,
+    sums: &mut SumChanges,
 ) -> Result<(), CatalogError> {
-    let number = match page_number(sql, filespace, &page.key)? {
-        Some(number) => number,
+    let number = match known_page(sql, filespace, &page.key)? {
+        Some(known) => {
+            known.digest.iter().for_each(|old| sums.take(filespace, old));
+            known.number
+        }
         None => next_page_number(sql, filespace)?,
     };
+    sums.add(filespace, &page.digest_row());
     let PageKey { directory, first } = &page.key;
     let put = "INSERT INTO directory VALUES(?, ?, ?, ?, ?)
                ON CONFLICT(filespace, path, first) DO UPDATE SET objects = excluded.objects";
@@ -328,8 +366,12 @@ pub(super) fn remove(
     sql: &dyn Sql,
     filespace: FilespaceId,
     key: &PageKey,
+    sums: &mut SumChanges,
 ) -> Result<(), CatalogError> {
-    let Some(number) = page_number(sql, filespace, key)? else { return Ok(()) };
+    let Some(KnownPage { number, digest }) = known_page(sql, filespace, key)? else {
+        return Ok(());
+    };
+    digest.iter().for_each(|old| sums.take(filespace, old));
     let delete = "DELETE FROM directory WHERE filespace = ? AND path = ? AND first = ?";
     sql.execute(delete, &[&filespace.0, &key.directory.as_bytes(), &key.first])?;
     sql.execute("DELETE FROM page WHERE id = ?", &[&number])?;

@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// All tables except `part`. A table that names rows of another table comes after that table.
-const TABLES: [Table; 49] = [
+const TABLES: [Table; 50] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -263,6 +263,7 @@ const TABLES: [Table; 49] = [
     ),
     table("page", &["id", "body"], "id", false),
     table("digest", &["id", "hash", "digest", "first"], "id", false),
+    table("digest_sum", &["filespace", "sum"], "filespace", false),
     table(
         "version",
         &["filespace", "directory", "name", "deactivated", "inserted", "body"],

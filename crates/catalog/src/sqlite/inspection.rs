@@ -12,6 +12,7 @@ use model::{DirPath, FilespaceId};
 use rusqlite::{Connection, OpenFlags};
 
 use super::database_error::database;
+use crate::sql::digest_sums::{self, SumChanges};
 use crate::sql::{Row, Sql, pages, tables};
 use crate::{CatalogError, PageRow};
 
@@ -57,8 +58,12 @@ pub fn inspect(
         Err(error) => Err(error),
     };
     inspection.census = read(count_rows(&connection), &mut inspection.faults)?;
-    for bulk in [visit_pages, visit_versions] {
-        match bulk(&connection, visit) {
+    let bulk = [
+        visit_pages(&connection, visit).and_then(|sums| check_sums(&connection, &sums)),
+        visit_versions(&connection, visit),
+    ];
+    for visited in bulk {
+        match visited {
             Err(CatalogError::Damaged(fault)) => inspection.faults.push(fault),
             other => other?,
         }
@@ -114,15 +119,30 @@ fn count_rows(sql: &Connection) -> Result<Census, CatalogError> {
     })
 }
 
+/// Returns the sums of the digests of the pages.
 fn visit_pages(
     connection: &Connection,
     visit: &mut dyn FnMut(BulkRow<'_>),
-) -> Result<(), CatalogError> {
+) -> Result<SumChanges, CatalogError> {
+    let mut sums = SumChanges::default();
     connection.each(pages::ALL_PAGES, &[], &mut |row| {
         let filespace = FilespaceId(row.get(5)?);
-        visit(BulkRow::Page { filespace, page: pages::page_of(row)? });
+        let page = pages::page_of(row)?;
+        sums.add(filespace, &page.digest_row());
+        visit(BulkRow::Page { filespace, page });
         Ok(true)
-    })
+    })?;
+    Ok(sums)
+}
+
+/// Compares the sums that the catalogue keeps with those of its pages.
+fn check_sums(sql: &Connection, sums: &SumChanges) -> Result<(), CatalogError> {
+    match digest_sums::first_wrong(sql, sums)? {
+        None => Ok(()),
+        Some(FilespaceId(number)) => Err(CatalogError::Damaged(format!(
+            "the sum of the digests of filespace {number} is not that of its pages"
+        ))),
+    }
 }
 
 fn visit_versions(

@@ -7,7 +7,7 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 25] = [
+const MIGRATIONS: [&str; 26] = [
     VERSION_1,
     VERSION_2,
     VERSION_3,
@@ -33,6 +33,7 @@ const MIGRATIONS: [&str; 25] = [
     IDENTITIES,
     EVENTS_BY_SCHEDULE,
     CONTACTS,
+    DIGEST_SUMS,
 ];
 
 const VERSION_1: &str = "
@@ -451,6 +452,12 @@ const CONTACTS: &str = "
 CREATE TABLE node_contact(
     node INTEGER PRIMARY KEY, seen INTEGER NOT NULL, address TEXT NOT NULL, host TEXT NOT NULL)
     STRICT;
+";
+
+/// Sums of the digests of filespaces. Pages without a digest are found without reading the others.
+const DIGEST_SUMS: &str = "
+CREATE TABLE digest_sum(filespace INTEGER PRIMARY KEY, sum BLOB NOT NULL) STRICT;
+CREATE INDEX undigested ON digest(id) WHERE digest IS NULL;
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

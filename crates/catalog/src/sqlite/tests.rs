@@ -168,3 +168,24 @@ fn a_catalogue_is_closed_whole_only_without_its_log() {
     let text = model::chain(&error);
     assert!(text.contains("catalog.sqlite-wal"), "{text}");
 }
+
+#[test]
+fn an_inspection_finds_a_sum_of_digests_that_is_not_that_of_the_pages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (catalog, filespace) = new_catalog(folder.path());
+    Engine::commit(&catalog, vec![put_page(filespace, b"", 10)]).expect("is committed");
+    let copy = folder.path().join("copy");
+    let inspect = |copy: &Path| {
+        Engine::copy_to(&catalog, copy).expect("is copied");
+        inspection::inspect(copy, &mut |_| ()).expect("is read").faults
+    };
+    assert_eq!(inspect(&copy), [""; 0]);
+    let forget = "UPDATE digest_sum SET sum = zeroblob(16)";
+    catalog
+        .perform(move |sql| sql.execute_batch(forget).map_err(database))
+        .expect("is set");
+    let faults = inspect(&folder.path().join("second copy"));
+    let expected =
+        format!("the sum of the digests of filespace {} is not that of its pages", filespace.0);
+    assert_eq!(faults, [expected]);
+}

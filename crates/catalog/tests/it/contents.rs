@@ -15,6 +15,7 @@ pub(crate) struct FilespaceContents {
     pub(crate) pages: Vec<PageRow>,
     /// Digests sorted by value, because the catalogue returns them in no order.
     pub(crate) digests: Vec<PageDigest>,
+    pub(crate) digest_sum: u128,
     pub(crate) versions: Vec<VersionRow>,
     pub(crate) object_count: u64,
 }
@@ -120,6 +121,7 @@ pub(crate) fn of_filespace(
     Ok(FilespaceContents {
         pages: catalog.pages(filespace, &all, None, usize::MAX)?,
         digests: digests(catalog, filespace, &above_root)?,
+        digest_sum: catalog.digest_sum(filespace)?,
         versions,
         object_count: catalog.count_objects(filespace, &above_root)?,
     })

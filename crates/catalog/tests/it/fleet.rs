@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use catalog::postgres::{Attendant, Beat, Postgres, SILENCE};
-use catalog::{Batches as _, CommitError, EventRow, Events as _, PackRow, PackState, Write};
+use catalog::{
+    Batches as _, CommitError, EventRow, Events as _, PackRow, PackState, PageDigest, Pages as _,
+    Write,
+};
 use e2e::clock::pause;
-use model::{DomainId, NodeId, PackNumber};
+use model::{DirPath, DomainId, NodeId, PackNumber};
 
-use crate::PostgresInCluster;
-use crate::samples::{at, refusal};
+use crate::samples::{add_filespace, at, dir, key, page, put as put_page, refusal};
+use crate::{PostgresInCluster, contents};
 
 /// Opens the catalogue as a server in the list. Returns its number too.
 fn enter(engine: &PostgresInCluster, place: u8) -> (Postgres, u64) {
@@ -219,4 +222,34 @@ fn a_mover_has_the_catalogue_alone() {
         other.enter(&[2; 16], "elsewhere:1500", "1").err()
     });
     assert!(refused.expect("is refused").to_string().contains("moved elsewhere"));
+}
+
+#[test]
+fn a_server_of_the_version_before_does_not_leave_a_wrong_sum_of_digests() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let catalog = Postgres::open(&engine.url()).expect("the catalogue opens");
+    let (_, filespace) = add_filespace(&catalog, "anna");
+    let (_, other) = add_filespace(&catalog, "bert");
+    for filespace in [filespace, other] {
+        let row = page(&key(&dir("/"), b""), 1);
+        catalog.commit(vec![put_page(filespace, row)]).expect("is committed");
+    }
+    let sums = || engine.cluster.sql(&engine.database, "SELECT count(*) FROM digest_sum");
+    assert_eq!(sums(), "2");
+    let statements = [
+        "UPDATE digest SET digest = NULL WHERE id >> 36 = {}",
+        "INSERT INTO digest SELECT id + 1, hash, digest, first FROM digest WHERE id >> 36 = {}",
+        "DELETE FROM digest WHERE id >> 36 = {}",
+    ];
+    for statement in statements {
+        engine
+            .cluster
+            .sql(&engine.database, &statement.replace("{}", &filespace.0.to_string()));
+        assert_eq!(sums(), "1", "{statement}");
+        let rows =
+            contents::digests(&catalog, filespace, &DirPath::above_root()).expect("are read");
+        let sum = rows.iter().map(PageDigest::addend).fold(0, u128::wrapping_add);
+        assert_eq!(catalog.digest_sum(filespace).expect("is counted"), sum, "{statement}");
+        assert_eq!(sums(), "2", "{statement}");
+    }
 }

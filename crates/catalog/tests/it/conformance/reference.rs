@@ -112,7 +112,9 @@ impl Space {
         };
         let mut digests: Vec<_> = self.pages.values().map(digest).collect();
         sort_digests(&mut digests);
+        let addends = digests.iter().map(PageDigest::addend);
         FilespaceContents {
+            digest_sum: addends.fold(0, u128::wrapping_add),
             pages: self.pages.values().cloned().collect(),
             digests,
             versions: self.versions.values().cloned().collect(),

@@ -1,0 +1,83 @@
+//! Sums of the digest rows of filespaces: see [`crate::Pages::digest_sum`].
+
+use std::collections::BTreeMap;
+
+use model::{DirPath, FilespaceId};
+
+use super::{Row, Sql, pages, params};
+use crate::{CatalogError, PageDigest};
+
+/// The changes of sums by a batch.
+#[derive(Default)]
+pub(crate) struct SumChanges(BTreeMap<FilespaceId, u128>);
+
+impl SumChanges {
+    pub(crate) fn add(&mut self, filespace: FilespaceId, row: &PageDigest) {
+        let change = self.0.entry(filespace).or_default();
+        *change = change.wrapping_add(row.addend());
+    }
+
+    pub(crate) fn take(&mut self, filespace: FilespaceId, row: &PageDigest) {
+        let change = self.0.entry(filespace).or_default();
+        *change = change.wrapping_sub(row.addend());
+    }
+
+    /// Changes the sums that are kept.
+    pub(crate) fn keep(self, sql: &dyn Sql) -> Result<(), CatalogError> {
+        for (filespace, change) in self.0 {
+            if change != 0
+                && let Some(sum) = kept(sql, filespace)?
+            {
+                put(sql, filespace, sum.wrapping_add(change))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Begins the sum of a new filespace.
+pub(super) fn begin(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), CatalogError> {
+    put(sql, filespace, 0)
+}
+
+/// Returns the sum of a filespace, if it is kept.
+pub(super) fn kept(sql: &dyn Sql, filespace: FilespaceId) -> Result<Option<u128>, CatalogError> {
+    let select = "SELECT sum FROM digest_sum WHERE filespace = ?";
+    let sum = |row: &Row<'_>| row.get::<[u8; 16]>(0).map(u128::from_le_bytes);
+    sql.first(select, params![filespace.0], sum)
+}
+
+/// Adds up the digest rows of a filespace, and keeps their sum. Nobody changes the filespace
+/// meanwhile.
+pub(super) fn count(sql: &dyn Sql, filespace: FilespaceId) -> Result<u128, CatalogError> {
+    let mut sum = 0_u128;
+    pages::digests(sql, filespace, &DirPath::above_root(), &mut |row| {
+        sum = sum.wrapping_add(row.addend());
+        true
+    })?;
+    put(sql, filespace, sum)?;
+    Ok(sum)
+}
+
+/// Returns the first filespace whose sum is kept and is another one than in `sums`.
+pub(crate) fn first_wrong(
+    sql: &dyn Sql,
+    sums: &SumChanges,
+) -> Result<Option<FilespaceId>, CatalogError> {
+    let mut wrong = None;
+    sql.each("SELECT filespace, sum FROM digest_sum ORDER BY filespace", &[], &mut |row| {
+        let filespace = FilespaceId(row.get(0)?);
+        let of_pages = sums.0.get(&filespace).copied().unwrap_or_default();
+        if u128::from_le_bytes(row.get(1)?) != of_pages {
+            wrong = Some(filespace);
+        }
+        Ok(wrong.is_none())
+    })?;
+    Ok(wrong)
+}
+
+fn put(sql: &dyn Sql, filespace: FilespaceId, sum: u128) -> Result<(), CatalogError> {
+    let put = "INSERT INTO digest_sum VALUES(?, ?)
+               ON CONFLICT(filespace) DO UPDATE SET sum = excluded.sum";
+    sql.execute(put, params![filespace.0, sum.to_le_bytes()]).map(drop)
+}
