@@ -85,8 +85,7 @@ pub(super) fn send_some(
     rows.finish()
 }
 
-/// Computes the fingerprint of all digests of a filespace. Rows come in no order, so their hashes
-/// are added up.
+/// Returns the fingerprint of all digests of a filespace, which is their sum.
 pub(super) fn fingerprint(
     store: &Store,
     node: &Node,
@@ -95,13 +94,7 @@ pub(super) fn fingerprint(
     let Some(filespace) = find_filespace(store, node, &request.filespace)? else {
         return Ok(proto::FingerprintReply::default());
     };
-    let mut sum = 0_u128;
-    store
-        .catalog
-        .digests(filespace.id, &model::DirPath::above_root(), &mut |digest| {
-            sum = sum.wrapping_add(hash(digest));
-            true
-        })?;
+    let sum = store.catalog.digest_sum(filespace.id)?;
     let mut reply = proto::FingerprintReply {
         fingerprint: sum.to_le_bytes().to_vec().into(),
         ..Default::default()
@@ -113,16 +106,6 @@ pub(super) fn fingerprint(
         }
     }
     Ok(reply)
-}
-
-fn hash(digest: &PageDigest) -> u128 {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&digest.hash.0);
-    hasher.update(&digest.digest.map_or([0; 16], |digest| digest.0));
-    hasher.update(&digest.first);
-    let mut short = [0; 16];
-    short.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-    u128::from_le_bytes(short)
 }
 
 fn undigested(
