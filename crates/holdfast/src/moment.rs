@@ -88,11 +88,7 @@ fn parse_day(text: &str, now: &Zoned) -> Result<Date, MomentError> {
     match text {
         "today" => Ok(now.date()),
         "yesterday" => now.date().yesterday().map_err(|_| MomentError),
-        // The parser would also accept a date with a time, and leave the time out.
-        text if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') => {
-            text.parse().map_err(|_| MomentError)
-        }
-        _ => Err(MomentError),
+        text => policy::schedule::parse_day(text).ok_or(MomentError),
     }
 }
 
