@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 
 use catalog::Node;
+use policy::Treatment;
 use policy::schedule::{Definition, option_name};
 use policy::settings::{SETTINGS, SetOption, Setting, Sway, find, of_flag};
+use policy::statement::{self, Rule};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::{Store, option_sets, schedules};
@@ -122,14 +124,19 @@ pub(super) fn sending(store: &Store, node: &Node) -> Answer<SendSettings> {
     Ok(SendSettings {
         compression: value("compression"),
         deduplication: value("deduplication"),
-        encryption: encrypts(&String::from_utf8_lossy(&text)),
+        encryption: encrypts(&text),
     })
 }
 
-/// Returns true if a statement of an option set names files to encrypt.
-fn encrypts(statements: &str) -> bool {
-    let word = |line: &str| line.split_whitespace().next().map(str::to_ascii_lowercase);
-    statements.lines().filter_map(word).any(|word| word == "include.encrypt")
+/// Returns true if a statement of an option set names files to encrypt. A set was checked when it
+/// was defined, so it has no line that cannot be parsed.
+fn encrypts(text: &[u8]) -> bool {
+    let source = |line| policy::Source::OptionSet { name: String::new(), line };
+    let statements = statement::parse_list(text, source).unwrap_or_default();
+    statements.iter().any(|statement| {
+        let Rule::Treat { treatment, is_on, .. } = &statement.rule else { return false };
+        *treatment == Treatment::Encryption && *is_on
+    })
 }
 
 /// Collects the options of a schedule that override settings, by the names of the settings.
@@ -201,8 +208,8 @@ mod tests {
 
     #[test]
     fn statements_name_what_is_encrypted() {
-        assert!(encrypts("exclude /tmp/.../*\n  INCLUDE.ENCRYPT /srv/.../*\n"));
-        assert!(!encrypts("exclude.encrypt /srv/.../*\ninclude /srv/.../*\n"));
+        assert!(encrypts(b"exclude /tmp/.../*\n  INCLUDE.ENCRYPT /srv/.../*\n"));
+        assert!(!encrypts(b"exclude.encrypt /srv/.../*\ninclude /srv/.../*\n"));
     }
 
     #[test]
