@@ -92,7 +92,7 @@ fn execute(
         Event::Note { line, .. } => output::say(&line),
     })?;
     // In the plain form the reason of an end stands among the messages of the process.
-    let reason = plain_lines(notes, context);
+    let reason = error_among(notes);
     if let (Some(reason), None) = (reason, &outcome.error) {
         return Err(reason);
     }
@@ -115,12 +115,12 @@ fn wanted(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
 /// Beginning of the line with which a command of Holdfast tells its error. A hint may follow.
 const ERROR_PREFIX: &str = "holdfast: ";
 
-/// Writes the lines of a command. Returns its error, which stands among them.
-fn plain_lines(notes: Vec<String>, context: &mut Context) -> Option<CommandError> {
+/// Passes on the messages of a command. Returns its error, which stands among them.
+fn error_among(notes: Vec<String>) -> Option<CommandError> {
     let mut notes = notes.into_iter();
     while let Some(note) = notes.next() {
         let Some(message) = note.strip_prefix(ERROR_PREFIX) else {
-            context.output.line(&note);
+            output::say(&note);
             continue;
         };
         let error = CommandError::new(message);
