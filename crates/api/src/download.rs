@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
+use catalog::Node;
 use futures_util::{StreamExt as _, stream};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::runtime::Handle;
@@ -33,6 +34,8 @@ pub(crate) struct Download {
     pub(crate) bytes: Option<u64>,
     /// Name under which browsers store it; `None` for a stream that they do not store.
     pub(crate) name: Option<String>,
+    /// Node whose files the stream has.
+    pub(crate) node: Option<Node>,
     pub(crate) source: Source,
 }
 
@@ -79,7 +82,7 @@ impl Download {
     /// Starts the thread that makes the bytes, and returns the answer that has them. The bytes end
     /// when the caller loses the right to them.
     pub(crate) fn response(self, seat: StreamSeat, standing: Standing) -> Response<Body> {
-        let Self { media, bytes, name, source } = self;
+        let Self { media, bytes, name, source, .. } = self;
         let (sender, receiver) = mpsc::channel(PIECES_WAITING);
         let (whole, end) = oneshot::channel::<()>();
         let is_live = name.is_none();

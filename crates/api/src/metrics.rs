@@ -32,7 +32,7 @@ fn get(call: &mut Call<Empty, Empty, Empty>) -> Answer<Download> {
     let text = text(&call.desk)?;
     let bytes = Some(text.len() as u64);
     let source = Box::new(move |sink: &mut dyn std::io::Write| sink.write_all(text.as_bytes()));
-    Ok(Download { media: MEDIA, bytes, name: None, source })
+    Ok(Download { media: MEDIA, bytes, name: None, node: None, source })
 }
 
 fn text(desk: &Desk) -> Answer<String> {

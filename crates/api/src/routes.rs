@@ -332,7 +332,9 @@ fn open<P, Q>(
     let standing = Standing::new(&desk, &evidence(&parts), &identity.caller);
     let call = call(desk, &parts, identity, (path, query, Empty {}));
     let mut call = Call { attention, ..call };
-    Ok((handler(&mut call)?, seat, standing))
+    let mut download = handler(&mut call)?;
+    let standing = standing.with_node(download.node.take(), (operation.area, operation.right));
+    Ok((download, seat, standing))
 }
 
 /// Reads the parts of a request.

@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use catalog::PageSpan;
+use catalog::{Node, PageSpan};
 use model::{DirPath, Kind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::nodes::note;
 use store::selection::{Choice, ContentReader, Part, Selection};
 
-use super::inventory::{directory, find_filespace, no_such, object};
+use super::inventory::{directory, find_in_node, no_such, object};
 use super::nodes::NodePath;
 use super::tar_tree::TarTree;
 use super::trees::write_tree;
@@ -71,7 +71,7 @@ fn choice(at: Option<Time>) -> Choice {
 fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     let FileQuery { filespace, path, at } = &call.query;
     let named = (call.path.node.as_str(), &filespace.0[..]);
-    let found = find_filespace(&call.desk, &call.caller, named, Area::Contents)?;
+    let (node, found) = find_in_node(&call.desk, &call.caller, named, Area::Contents)?;
     let (directory, name) = object(path)?;
     let parts = vec![Part { span: PageSpan::Directory(directory), name: Some(name.clone()) }];
     let choice = choice(*at);
@@ -105,14 +105,14 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     };
     let source = Box::new(source);
     let media = "application/octet-stream";
-    Ok(Download { media, bytes: Some(bytes), name: Some(file_name), source })
+    Ok(Download { media, bytes: Some(bytes), name: Some(file_name), node: Some(node), source })
 }
 
-/// Returns the versions of the tree that a call names, and its top.
-fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Selection, DirPath)> {
+/// Returns the node of the tree that a call names, the versions of the tree, and its top.
+fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Node, Selection, DirPath)> {
     let TreeQuery { filespace, path, at } = &call.query;
     let named = (call.path.node.as_str(), &filespace.0[..]);
-    let found = find_filespace(&call.desk, &call.caller, named, Area::Contents)?;
+    let (node, found) = find_in_node(&call.desk, &call.caller, named, Area::Contents)?;
     let top = directory(path.as_ref())?;
     let parts = vec![Part { span: PageSpan::Subtree(top.clone()), name: None }];
     let choice = choice(*at);
@@ -126,11 +126,11 @@ fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Selection, DirPath)>
         "tree downloaded",
         format!("{}: {}", call.path.node, model::escaped(shown)),
     )?;
-    Ok((selection, top))
+    Ok((node, selection, top))
 }
 
 fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
-    let (selection, top) = tree(call)?;
+    let (node, selection, top) = tree(call)?;
     let desk = Arc::clone(&call.desk);
     let source = move |sink: &mut dyn Write| {
         let mut tree = TarTree::new(sink);
@@ -138,11 +138,11 @@ fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
         tree.finish()
     };
     let (name, source) = (Some(format!("{}.tar", call.path.node)), Box::new(source));
-    Ok(Download { media: "application/x-tar", bytes: None, name, source })
+    Ok(Download { media: "application/x-tar", bytes: None, name, node: Some(node), source })
 }
 
 fn zip(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
-    let (selection, top) = tree(call)?;
+    let (node, selection, top) = tree(call)?;
     let desk = Arc::clone(&call.desk);
     let source = move |sink: &mut dyn Write| {
         let mut tree = ZipTree::new(sink);
@@ -150,7 +150,7 @@ fn zip(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
         tree.finish()
     };
     let (name, source) = (Some(format!("{}.zip", call.path.node)), Box::new(source));
-    Ok(Download { media: "application/zip", bytes: None, name, source })
+    Ok(Download { media: "application/zip", bytes: None, name, node: Some(node), source })
 }
 
 /// Fails if a file of the tree cannot be read here, before the first byte is sent.

@@ -379,7 +379,7 @@ fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
         }
     };
     let source = Box::new(source);
-    Ok(Download { media: "text/event-stream", bytes: None, name: None, source })
+    Ok(Download { media: "text/event-stream", bytes: None, name: None, node: None, source })
 }
 
 fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument> {

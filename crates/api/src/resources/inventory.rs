@@ -1,6 +1,6 @@
 //! Stored files of a node by name: browsing at any time, and searching.
 
-use catalog::{Filespace, PageSpan};
+use catalog::{Filespace, Node, PageSpan};
 use model::{BACKUP_FILESPACE_MIN, DirPath, Kind, Name, Object, Payload, ServerTime, Version};
 use policy::Pattern;
 use schemars::JsonSchema;
@@ -131,10 +131,21 @@ pub(super) fn find_filespace(
     (node, name): (&str, &[u8]),
     area: Area,
 ) -> Answer<Filespace> {
-    let found = find_node(desk, caller, node, (area, Right::Read))?;
-    let all = desk.store().catalog.filespaces_from(found.node.id, name, 1)?;
-    let is_named = |filespace: &Filespace| filespace.name == name;
-    all.into_iter().find(is_named).ok_or_else(|| no_such("filespace", name))
+    find_in_node(desk, caller, (node, name), area).map(|(_, filespace)| filespace)
+}
+
+/// Finds a filespace of a node, and the node.
+pub(super) fn find_in_node(
+    desk: &Desk,
+    caller: &Caller,
+    (node, name): (&str, &[u8]),
+    area: Area,
+) -> Answer<(Node, Filespace)> {
+    let node = find_node(desk, caller, node, (area, Right::Read))?.node;
+    let all = desk.store().catalog.filespaces_from(node.id, name, 1)?;
+    let found = all.into_iter().find(|filespace| filespace.name == name);
+    let filespace = found.ok_or_else(|| no_such("filespace", name))?;
+    Ok((node, filespace))
 }
 
 /// Returns the problem that nothing of this kind has the name, which may be any bytes.

@@ -63,5 +63,5 @@ fn report(call: &mut Call<DomainPath, ReportQuery, Empty>) -> Answer<Download> {
     let bytes = Some(text.len() as u64);
     let name = Some(format!("backup-{}-{month}.{end}", domain.name));
     let source = Box::new(move |sink: &mut dyn std::io::Write| sink.write_all(text.as_bytes()));
-    Ok(Download { media, bytes, name, source })
+    Ok(Download { media, bytes, name, node: None, source })
 }

@@ -50,7 +50,7 @@ fn config(call: &mut Call<NodePath, ConfigQuery, Empty>) -> Answer<Download> {
     let files = files(&new.name, &desk.addresses().join(","), desk.office.ca_pem(), &added.token);
     let source = move |sink: &mut dyn Write| write(sink, &files);
     let (name, source) = (Some(format!("{}-config.tar", new.name)), Box::new(source));
-    Ok(Download { media: "application/x-tar", bytes: None, name, source })
+    Ok(Download { media: "application/x-tar", bytes: None, name, node: None, source })
 }
 
 /// A file of the archive.

@@ -11,6 +11,9 @@ use serde_json::json;
 use crate::api::{Provider, fields};
 use crate::at_work::{enrol, until};
 
+/// Size in bytes of a file whose download takes a minute.
+const LARGE_BYTES: usize = 60_000_000;
+
 /// Begins to read a stream into `file`, and waits until its first bytes have come.
 #[track_caller]
 fn begin(caller: &Caller, path: &str, file: &Path) -> Child {
@@ -72,23 +75,48 @@ fn a_stream_ends_for_a_locked_person_and_for_a_revoked_key() {
     kept.wait().unwrap();
 }
 
-#[test]
-fn a_download_is_cut_for_a_locked_person() {
-    let service = Provider::new();
-    let node = enrol(&service, "web-1");
+/// Backs up a large file as node web-1, and returns the path of its download.
+#[track_caller]
+fn large_file(service: &Provider) -> String {
+    let node = enrol(service, "web-1");
     let tree = service.scratch.folder("tree");
-    let content = Random::new(3, b"download").bytes(60_000_000);
-    fs::write(tree.join("large"), &content).unwrap();
+    let large = tree.join("large");
+    fs::write(&large, Random::new(3, b"download").bytes(LARGE_BYTES)).unwrap();
     node.backup(&tree, &[]).expect(&[0]);
     let spaces = service.root.get("/v1/nodes/web-1/filespaces").expect(200).json();
     let space = fields(&spaces, "name").remove(0);
-    let large = tree.join("large");
     let inside = large.strip_prefix(&space).unwrap().to_str().unwrap();
-    let path = format!("/v1/nodes/web-1/content?filespace={space}&path=/{inside}");
+    format!("/v1/nodes/web-1/content?filespace={space}&path=/{inside}")
+}
+
+#[test]
+fn a_download_is_cut_for_a_locked_person() {
+    let service = Provider::new();
+    let path = large_file(&service);
     let anna = service.person("anna", &["system"]);
     let file = service.scratch.join("part");
     let curl = begin(&anna, &path, &file);
     service.root.patch("/v1/users/anna", &json!({ "locked": true })).expect(200);
     check_cut(curl);
-    assert!(fs::metadata(&file).unwrap().len() < content.len() as u64);
+    assert!(fs::metadata(&file).unwrap().len() < LARGE_BYTES as u64);
+}
+
+#[test]
+fn a_download_is_cut_for_who_no_longer_owns_the_node() {
+    let service = Provider::new();
+    let path = large_file(&service);
+    let anna = service.person("anna", &[]);
+    service.person("bert", &[]);
+    service.root.patch("/v1/nodes/web-1", &json!({ "owner": "anna" })).expect(200);
+    let (kept, part) = (service.scratch.join("kept"), service.scratch.join("part"));
+    let mut kept = begin(&service.root, &path, &kept);
+    let curl = begin(&anna, &path, &part);
+    // The new name is no reason to cut: the node is the same.
+    let handed_over = json!({ "owner": "bert", "name": "web-9" });
+    service.root.patch("/v1/nodes/web-1", &handed_over).expect(200);
+    check_cut(curl);
+    assert!(fs::metadata(&part).unwrap().len() < LARGE_BYTES as u64);
+    assert!(kept.try_wait().unwrap().is_none(), "others read on");
+    kept.kill().unwrap();
+    kept.wait().unwrap();
 }
