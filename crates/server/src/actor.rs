@@ -19,8 +19,18 @@ pub struct Sight {
     pub domains: BTreeSet<DomainId>,
 }
 
+/// Mark of the review of a draft: only the reviewed draft is activated. The service above notes it
+/// in a request; without it, any draft is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReviewMark(pub String);
+
 /// Returns the limit on what the caller of a request sees, if there is one.
 pub(crate) fn sight<T>(request: &Request<T>) -> Option<Sight> {
+    request.extensions().get().cloned()
+}
+
+/// Returns the mark of the review under which a request may activate a draft, if there is one.
+pub(crate) fn review_mark<T>(request: &Request<T>) -> Option<ReviewMark> {
     request.extensions().get().cloned()
 }
 

@@ -19,7 +19,7 @@ use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use self::progress::report;
-use crate::actor::{actor, sight};
+use crate::actor::{ReviewMark, actor, review_mark, sight};
 use crate::edge::Edge;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
@@ -218,11 +218,17 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ActivatePolicyRequest>,
     ) -> Result<Response<proto::PolicyReview>, Status> {
-        let actor = actor(&request);
-        let request = request.into_inner();
+        let (actor, mark) = (actor(&request), review_mark(&request));
+        let proto::ActivatePolicyRequest { domain, confirm } = request.into_inner();
         self.blocking(move |store| {
-            let domain = messages::domains::name(&request.domain);
-            domains::activate(store, domain, request.confirm, &actor).map(messages::domains::review)
+            let domain = messages::domains::name(&domain);
+            let activated = match mark {
+                Some(ReviewMark(mark)) => {
+                    domains::activate_reviewed(store, domain, &mark, confirm, &actor)
+                }
+                None => domains::activate(store, domain, confirm, &actor),
+            };
+            activated.map(messages::domains::review)
         })
         .await
     }
