@@ -12,13 +12,15 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{Response, header};
 use axum::middleware::{self, Next};
-use server::Actor;
+use server::{Actor, ReviewMark};
 use tonic::Status;
 
 use crate::authentication::{self, Evidence};
+use crate::call::Answer;
 use crate::caller::{Caller, Limit, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
+use crate::resources::{guard_call, is_guarded};
 use crate::roles::{Area, Right};
 use crate::routes::{BODY_TIME, ClientAddress};
 use crate::scope::{self, Permit, ScopedCall};
@@ -102,8 +104,12 @@ const fn call(name: &'static str, area: Area, right: Right) -> AdminCall {
 
 /// Returns the area and right of the call at `path`.
 fn find(path: &str) -> Option<&'static AdminCall> {
-    let name = path.rsplit('/').next()?;
-    CALLS.iter().find(|call| call.name == name)
+    CALLS.iter().find(|call| call.name == name(path))
+}
+
+/// Returns the name of the call at `path`.
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Returns the routes of the administrator's service, behind the check of its callers.
@@ -142,19 +148,24 @@ async fn admit(State(desk): State<Arc<Desk>>, mut request: Request, next: Next) 
     };
     request.extensions_mut().insert(Actor(caller.name.clone()));
     match admission {
-        Admission::Everywhere => next.run(request).await,
-        Admission::Scoped(call) => {
-            let answer = run_scoped(desk, caller, (call, path), request, next).await;
+        Admission::Everywhere if !may_wait(&desk, &path) => next.run(request).await,
+        admission => {
+            let answer = run_checked(desk, caller, (admission, path), request, next).await;
             answer.unwrap_or_else(|problem| status(&problem).into_http())
         }
     }
 }
 
+/// Returns true if another person may have to approve the call at `path`.
+fn may_wait(desk: &Desk, path: &str) -> bool {
+    desk.store().config.two_person && is_guarded(name(path))
+}
+
 /// Makes a call after a look at the objects that its message names.
-async fn run_scoped(
+async fn run_checked(
     desk: Arc<Desk>,
     caller: Caller,
-    (call, path): (&'static ScopedCall, String),
+    (admission, path): (Admission, String),
     request: Request,
     next: Next,
 ) -> Result<Response<Body>, Problem> {
@@ -165,10 +176,18 @@ async fn run_scoped(
     let (work, message) = (desk.begin_work().await, body.clone());
     let checking = tokio::task::spawn_blocking(move || {
         let _work = work;
-        scope::check(&desk, &caller, call, rights(&path), &message)
+        let permit = match admission {
+            Admission::Everywhere => Permit::Call,
+            Admission::Scoped(call) => scope::check(&desk, &caller, call, rights(&path), &message)?,
+        };
+        Ok::<_, Problem>((permit, guard(&desk, &caller, &path, &message)?))
     });
-    let permit = checking.await;
-    let permit = permit.map_err(|_| Problem::new(Kind::Bug, "the call was ended by a bug"))??;
+    let checked = checking.await;
+    let (permit, reviewed) =
+        checked.map_err(|_| Problem::new(Kind::Bug, "the call was ended by a bug"))??;
+    if let Some(reviewed) = reviewed {
+        parts.extensions.insert(reviewed);
+    }
     let body = match permit {
         Permit::Call => Body::from(body),
         Permit::Body(other) => {
@@ -181,6 +200,15 @@ async fn run_scoped(
         }
     };
     Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// Asks for approval of a call, and fails then, if another person has to approve it. Returns the
+/// review under which an activation may go on.
+fn guard(desk: &Desk, caller: &Caller, path: &str, body: &[u8]) -> Answer<Option<ReviewMark>> {
+    if !may_wait(desk, path) {
+        return Ok(None);
+    }
+    guard_call(desk, caller, name(path), scope::message(body)?)
 }
 
 /// Returns the area and the right of the call at `path`. A call that the table does not have is
@@ -200,9 +228,6 @@ fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<Admi
         return Err(Problem::new(Kind::Unauthenticated, text));
     }
     desk.rates.take(&caller.account(), sys::clock::monotonic())?;
-    if desk.store().config.two_person {
-        check_two_persons(path)?;
-    }
     let (area, right) = rights(path);
     let scoped = scope::find(path);
     let needs_look = scoped.is_some_and(|call| call.needs_look);
@@ -214,24 +239,6 @@ fn check(desk: &Desk, caller: &Caller, has_key: bool, path: &str) -> Result<Admi
         Some(_) => Err(Problem::forbidden()),
         None => Err(scope::of_service(caller)),
     }
-}
-
-/// Fails for a call that another person may have to approve: it would not wait.
-fn check_two_persons(path: &str) -> Result<(), Problem> {
-    let (what, operation) = match path.rsplit('/').next() {
-        Some("RemoveNode") => ("removing a node", "DELETE /v1/nodes/NAME?with_data=true"),
-        Some("ActivatePolicy") => {
-            ("activating a policy", "POST /v1/domains/NAME/policy/activation")
-        }
-        Some("RemovePool") => ("removing a pool", "DELETE /v1/pools/NAME"),
-        Some("LabelVolumes") => ("labelling volumes", "POST /v1/libraries/NAME/volumes"),
-        _ => return Ok(()),
-    };
-    let text = format!(
-        "{what} may need a second person here: ask for it with {operation} of the REST API, as \
-         'holdfast admin api' sends it"
-    );
-    Err(Problem::new(Kind::Forbidden, text))
 }
 
 /// Returns a problem as the status of a call.

@@ -13,11 +13,9 @@ use std::collections::BTreeMap;
 
 use catalog::Node;
 use model::NodeId;
-use policy::PolicyDomain;
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
 use server::Sight;
-use store::domains::review_move;
 use store::schedules;
 use wire::proto::{self, follower::Follower};
 
@@ -27,7 +25,7 @@ use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
     area_of_run, check_commands, check_handover, check_reach, check_return, domains_seen,
-    find_domain, find_node, require_event,
+    find_domain, find_node, guard_move, require_event,
 };
 use crate::roles::{Area, Right};
 
@@ -49,6 +47,8 @@ enum Object {
     ChangedNode {
         name: String,
         domain: Option<String>,
+        /// True if nothing changes but the domain.
+        is_alone: bool,
     },
     /// A schedule that gets this definition, or whose definition more nodes are to follow.
     Schedule {
@@ -101,8 +101,12 @@ const CALLS: [ScopedCall; 20] = [
     scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
     scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
     looked_at("SetNode", |message| {
-        let proto::SetNodeRequest { name, domain, .. } = read(message)?;
-        Ok(Object::ChangedNode { name, domain })
+        let request: proto::SetNodeRequest = read(message)?;
+        let (name, domain) = (request.name.clone(), request.domain.clone());
+        let alone = proto::SetNodeRequest { name, domain, ..Default::default() };
+        let is_alone = request == alone;
+        let proto::SetNodeRequest { name, domain, .. } = alone;
+        Ok(Object::ChangedNode { name, domain, is_alone })
     }),
     scoped("RemoveNode", |message| Ok(node(read::<proto::RemoveNodeRequest>(message)?.name))),
     scoped("RevokeNode", |message| Ok(node(read::<proto::RevokeNodeRequest>(message)?.name))),
@@ -213,7 +217,7 @@ fn listed(name: String) -> Object {
 }
 
 /// Returns the message in the body of a call.
-fn message(body: &[u8]) -> Answer<&[u8]> {
+pub(crate) fn message(body: &[u8]) -> Answer<&[u8]> {
     let wrong = || Problem::invalid("the call is malformed");
     let (prefix, message) = body.split_at_checked(PREFIX_BYTES).ok_or_else(wrong)?;
     let length = u32::from_be_bytes(prefix[1..].try_into().expect("four bytes"));
@@ -265,12 +269,12 @@ pub(crate) fn check(
                 None => return Err(of_service(caller)),
             }
         }
-        Object::ChangedNode { name, domain: new } => {
+        Object::ChangedNode { name, domain: new, is_alone } => {
             let found = find_node(desk, caller, &name, (area, right))?;
             caller.check(area, right, Subject::Domain(found.node.domain))?;
             if let Some(new) = new {
                 check_handover(caller, found.node.domain)?;
-                check_move(desk, &found.node, &domain(&new)?)?;
+                guard_move(desk, caller, (&found.node, &domain(&new)?), is_alone)?;
             }
         }
         Object::NewNode(request) if request.again => {
@@ -304,17 +308,6 @@ fn check_work(desk: &Desk, caller: &Caller, name: &str, definition: Option<&str>
     }
     let found = schedules::list(desk.store(), Some(name)).unwrap_or_default();
     found.iter().try_for_each(|schedule| check_reach(caller, &schedule.definition))
-}
-
-/// Fails for a move that another person may have to approve: it would not wait.
-fn check_move(desk: &Desk, node: &Node, to: &PolicyDomain) -> Answer<()> {
-    let store = desk.store();
-    if store.config.two_person && !review_move(store, node, &to.name)?.losses.is_empty() {
-        let text = "moving a node to a domain that keeps less needs a second person here: ask for \
-                    it with PATCH /v1/nodes/NAME of the REST API, as 'holdfast admin api' sends it";
-        return Err(Problem::new(Kind::Forbidden, text));
-    }
-    Ok(())
 }
 
 /// Fails unless the caller may do what needs the rights with all nodes of these names.
@@ -381,6 +374,21 @@ mod tests {
         check_object("ScheduledEvents", &events, &Object::List);
         check_object("ControlEvents", &proto::ControlEventsRequest::default(), &Object::Service);
         assert!(find("/holdfast.v1.Admin/PutPool").is_none());
+    }
+
+    #[test]
+    fn a_move_of_a_node_is_alone_or_not() {
+        let (name, domain) = ("a".to_owned(), Some("LAB".to_owned()));
+        for (locked, is_alone) in [(None, true), (Some(false), false)] {
+            let (name, domain) = (name.clone(), domain.clone());
+            let change = proto::SetNodeRequest {
+                name: name.clone(),
+                domain: domain.clone(),
+                locked,
+                ..Default::default()
+            };
+            check_object("SetNode", &change, &Object::ChangedNode { name, domain, is_alone });
+        }
     }
 
     #[test]

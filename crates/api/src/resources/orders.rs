@@ -371,11 +371,14 @@ impl Order for PoolRemoval {
 pub(super) struct VolumeLabel {
     library: String,
     volume: String,
+    /// Size of the largest block; `None` for the default.
+    #[serde(default)]
+    block_bytes: Option<u32>,
 }
 
 impl VolumeLabel {
-    pub(super) fn new(library: &str, volume: &str) -> Self {
-        Self { library: library.to_owned(), volume: volume.to_owned() }
+    pub(super) fn new(library: &str, volume: &str, block_bytes: Option<u32>) -> Self {
+        Self { library: library.to_owned(), volume: volume.to_owned(), block_bytes }
     }
 
     /// Writes the label. With `overwrites`, a label of this program is no obstacle.
@@ -389,7 +392,7 @@ impl VolumeLabel {
             library: self.library.clone(),
             choice: LabelChoice::Named(vec![self.volume.clone()]),
             overwrites,
-            block_bytes: None,
+            block_bytes: self.block_bytes,
         };
         let mut result = Ok(());
         store.volumes.label_all(&order, &mut |report| {

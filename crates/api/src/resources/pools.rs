@@ -210,7 +210,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<PoolDocument>> 
     Ok(portion.page_of(pools, |pool| pool.name.clone().into_bytes()))
 }
 
-fn find(desk: &Desk, name: &str) -> Answer<PoolSummary> {
+pub(super) fn find(desk: &Desk, name: &str) -> Answer<PoolSummary> {
     let absent = || Problem::not_found("pool", name);
     match pools::list(desk.store(), Some(name)) {
         Ok(mut found) => found.pop().ok_or_else(absent),

@@ -208,7 +208,7 @@ fn label(call: &mut Call<LibraryPath, Empty, NewVolumeBody>) -> Answer<VolumeDoc
     let (store, library) = (call.desk.store(), &call.path.library);
     let NewVolumeBody { name, overwrite } = &call.body;
     store.volumes.libraries(Some(library), false)?;
-    let order = VolumeLabel::new(library, name);
+    let order = VolumeLabel::new(library, name, None);
     if *overwrite {
         approval::guard(&call.desk, &call.caller, &order)?;
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use e2e::harness::Outcome;
 use e2e::harness::api::{self, Caller};
 use e2e::scratch::Scratch;
 use serde_json::{Value, json};
@@ -289,33 +290,98 @@ fn a_move_to_a_domain_that_keeps_less_waits_for_a_second_person() {
     let failed = second.post(&path, &approve).expect(200).json();
     assert!(failed["reason"].as_str().unwrap().contains("has changed since"), "{failed}");
     assert_eq!(domain(), json!("LONG"));
-    let key = service.scratch.join("key");
-    let made = service.server.admin(&["key", "add", "--user", "root", "--kind", "full"]);
-    fs::write(&key, made["token"].as_str().unwrap()).unwrap();
-    let (url, ca) = (service.stranger.url(), service.server.dir().join("ca.pem"));
-    let fixed = ["admin", "--server", &url, "--ca", ca.to_str().unwrap(), "--key-file"];
-    let words = [&fixed[..], &[key.to_str().unwrap(), "node", "set", "a", "--domain"]].concat();
-    let refused = crate::api::holdfast(&[&words[..], &["LAB"]].concat()).expect(&[12]);
-    assert!(refused.stderr.contains("second person"), "{refused}");
-    service.root.patch("/v1/nodes/a", &to("LAB")).expect(202);
+    let far = FarAdmin::new(&service);
+    let both = ["node", "set", "a", "--domain", "LAB", "--label", "moved"];
+    far.run(&both).expect(&[12]).says("change the rest apart");
+    far.run(&["node", "set", "a", "--domain", "LAB"])
+        .expect(&[12])
+        .says("waits as number");
+    service.root.patch("/v1/nodes/a", &to("LAB")).expect(409);
     let done = second.post(&last_request(&second), &approve).expect(200).json();
     assert_eq!((&done["state"], domain()), (&json!("done"), json!("LAB")));
     assert!(done["summary"].as_str().unwrap().contains("STANDARD RETEXTRA: 120 -> 30"), "{done}");
-    crate::api::holdfast(&[&words[..], &["LONG"]].concat()).expect(&[0]);
+    far.run(&["node", "set", "a", "--domain", "LONG"]).expect(&[0]);
     assert_eq!(domain(), json!("LONG"));
 }
 
+/// The administration of a service from another machine, with a key of root.
+struct FarAdmin {
+    words: Vec<String>,
+}
+
+impl FarAdmin {
+    #[track_caller]
+    fn new(service: &Provider) -> Self {
+        let key = service.scratch.join("key");
+        let made = service.server.admin(&["key", "add", "--user", "root", "--kind", "full"]);
+        fs::write(&key, made["token"].as_str().unwrap()).unwrap();
+        let (url, ca) = (service.stranger.url(), service.server.dir().join("ca.pem"));
+        let (ca, key) = (ca.to_str().unwrap(), key.to_str().unwrap());
+        let words = ["admin", "--server", &url, "--ca", ca, "--key-file", key];
+        Self { words: words.map(str::to_owned).to_vec() }
+    }
+
+    fn run(&self, command: &[&str]) -> Outcome {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        crate::api::holdfast(&[&words[..], command].concat())
+    }
+}
+
 #[test]
-fn a_policy_is_not_activated_from_elsewhere_by_one_person() {
-    let (service, _) = with_two_persons();
-    let key = service.scratch.join("key");
-    let made = service.server.admin(&["key", "add", "--user", "root", "--kind", "full"]);
-    fs::write(&key, made["token"].as_str().unwrap()).unwrap();
-    let (url, ca) = (service.stranger.url(), service.server.dir().join("ca.pem"));
-    let words = ["admin", "--server", &url, "--ca", ca.to_str().unwrap(), "--key-file"];
-    let words = [&words[..], &[key.to_str().unwrap(), "policy", "activate"]].concat();
-    let refused = crate::api::holdfast(&words).expect(&[12]);
-    assert!(refused.stderr.contains("second person"), "{refused}");
+fn a_policy_that_shortens_waits_when_it_is_activated_from_elsewhere() {
+    let (service, second) = with_two_persons();
+    let far = FarAdmin::new(&service);
+    let before = extra_days(&second);
+    service.root.patch(DRAFT, &keeping("90")).expect(200);
+    far.run(&["policy", "activate"]).expect(&[0]);
+    let longer = extra_days(&second);
+    assert_ne!(longer, before);
+    service.root.patch(DRAFT, &keeping("5")).expect(200);
+    far.run(&["policy", "activate"]).expect(&[12]).says("waits as number 1");
+    far.run(&["policy", "activate"]).expect(&[12]).says("waits already");
+    assert_eq!(extra_days(&second), longer);
+    let approve = json!({ "decision": "approve" });
+    service.root.post(&last_request(&second), &approve).expect(403);
+    let done = second.post(&last_request(&second), &approve).expect(200).json();
+    assert_eq!(done["state"], "done", "{done}");
+    assert_ne!(extra_days(&second), longer);
+}
+
+#[test]
+fn what_is_removed_or_labelled_from_elsewhere_waits_for_a_second_person() {
+    let (service, second) = with_two_persons();
+    let far = FarAdmin::new(&service);
+    let spare = format!("file://{}", service.scratch.join("spare").display());
+    let tapes = service.scratch.folder("tapes");
+    let tapes = tapes.to_str().unwrap();
+    service.root.post("/v1/nodes", &json!({ "name": "a" })).expect(201);
+    service.server.admin(&["pool", "add", "SPARE", &spare]);
+    service
+        .server
+        .admin(&["library", "add", "TL", "--folder", tapes, "--capacity", "64M"]);
+    far.run(&["node", "remove", "a"]).expect(&[12]).says("waits as number 1");
+    far.run(&["pool", "remove", "SPARE"]).expect(&[12]).says("waits as number 2");
+    let label = ["volume", "label", "TL", "A00001", "A00002"];
+    let labelled = far.run(&[&label[..], &["--overwrite"]].concat()).expect(&[12]);
+    labelled.says("waits as number 3").says("waits as number 4");
+    let removed = ["/v1/nodes/a", "/v1/pools/SPARE"];
+    for path in removed {
+        service.root.get(path).expect(200);
+    }
+    for number in 1..5 {
+        let path = format!("/v1/approvals/{number}/decision");
+        let approve = json!({ "decision": "approve" });
+        let done = second.post(&path, &approve).expect(200).json();
+        assert_eq!(done["state"], "done", "{done}");
+        assert!(done["asked_by"].as_str().unwrap().starts_with("root"), "{done}");
+    }
+    for path in removed {
+        service.root.get(path).expect(404);
+    }
+    let volumes = service.root.get("/v1/volumes?library=TL").expect(200).json();
+    assert_eq!(fields(&volumes, "name"), ["A00001", "A00002"]);
+    // A label that destroys nothing waits for nobody.
+    far.run(&["volume", "label", "TL", "A00003"]).expect(&[0]);
 }
 
 #[test]
