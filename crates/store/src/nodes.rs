@@ -9,10 +9,12 @@ use catalog::{
     NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
 };
 use model::{
-    BACKUP_FILESPACE_MIN, DirPath, DomainId, NodeId, NodeName, ServerTime, is_backup_filespace,
+    BACKUP_FILESPACE_MIN, DirPath, DomainId, NodeId, NodeName, PersonId, ServerTime,
+    is_backup_filespace,
 };
 use policy::PolicyDomain;
 
+use crate::changes::Changes;
 use crate::counts::counted;
 use crate::error::StoreError;
 use crate::store::Store;
@@ -279,8 +281,10 @@ pub fn change(
         .collect();
     let words = labels.words().map(|words| format!("{}: {words}", after.name));
     events.extend(words.map(|words| event(actor, "node labels changed", words)));
-    let changed = details.as_ref().map(|_| after.name.to_string());
-    events.extend(changed.map(|name| event(actor, "node details changed", name)));
+    if let Some(details) = &details {
+        let words = detail_differences(store, &details_before, details)?.of(after.name.as_str());
+        events.push(event(actor, "node details changed", words));
+    }
     let by_service = order.locked.map(|locked| (Locker::Service, locked));
     let by_owner = order.locked_by_owner.map(|locked| (Locker::Owner, locked));
     let alteration = NodeAlteration {
@@ -381,6 +385,32 @@ fn differences(before: &Node, after: &Node) -> Vec<(&'static str, String)> {
     let (old, new) = (before.collocation_group.as_deref(), after.collocation_group.as_deref());
     compare("node collocation group changed", old, new);
     all
+}
+
+fn detail_differences(
+    store: &Store,
+    before: &NodeDetails,
+    after: &NodeDetails,
+) -> Result<Changes, StoreError> {
+    let mut changes = Changes::default();
+    changes.compare("owner", login(store, before.owner)?, login(store, after.owner)?);
+    changes.compare("host name", &before.hostname, &after.hostname);
+    changes.compare("mail", &before.mail, &after.mail);
+    changes.compare("description", &before.description, &after.description);
+    changes.compare("platform", &before.platform, &after.platform);
+    changes.compare("application", &before.application, &after.application);
+    changes.compare("cost centre", &before.cost_centre, &after.cost_centre);
+    Ok(changes)
+}
+
+/// Returns the login of an owner; nothing for a node without one.
+fn login(store: &Store, owner: Option<PersonId>) -> Result<String, StoreError> {
+    let Some(owner) = owner else { return Ok(String::new()) };
+    match store.catalog.person_numbered(owner) {
+        Ok(person) => Ok(person.login),
+        Err(CatalogError::NotFound { .. }) => Ok("somebody who is gone".to_owned()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The changes of a node except its name and its lock.
