@@ -6,6 +6,7 @@ use format::volume::VolumeName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::changes::Changes;
 use store::nodes::note;
 use store::volumes::{
     Devices, DriveState, DriveSummary, Element, ElementKind, LibrarySettings, LibrarySummary,
@@ -338,9 +339,21 @@ fn make(call: &mut Call<Empty, Empty, NewLibraryBody>) -> Answer<LibraryDocument
 fn change(call: &mut Call<LibraryPath, Empty, LibraryChangeBody>) -> Answer<LibraryDocument> {
     check_change(call)?;
     let (store, settings) = (call.desk.store(), settings(call.body.settings)?);
-    let changed = store.volumes.change_library(&call.path.library, settings)?;
-    note(store, &call.caller.name, "library changed by request", changed.row.name.clone())?;
-    Ok(describe(changed))
+    let before = find(&call.desk, &call.path.library, false)?.library;
+    let after = describe(store.volumes.change_library(&before.name, settings)?);
+    let words = differences(&before.settings, &after.settings).of(&before.name);
+    note(store, &call.caller.name, "library changed by request", words)?;
+    Ok(after)
+}
+
+fn differences(before: &SettingsDocument, after: &SettingsDocument) -> Changes {
+    let word = |settings: &SettingsDocument| if settings.optimised_only { "yes" } else { "no" };
+    let mut changes = Changes::default();
+    changes.compare("mounts at once", before.mounts_max, after.mounts_max);
+    changes.compare("seconds mounted", before.retain_secs, after.retain_secs);
+    changes.compare("writers at once", before.writers_max, after.writers_max);
+    changes.compare("recalls by lists only", word(before), word(after));
+    changes
 }
 
 fn remove(call: &mut Call<LibraryPath, Empty, Empty>) -> Answer<Empty> {

@@ -329,8 +329,18 @@ fn edit(call: &mut Call<DomainPath, Empty, EditBody>) -> Answer<ReviewDocument> 
     }
     let store = call.desk.store();
     let report = domains::edit(store, &domain.name, edit)?;
-    note(store, &call.caller.name, "policy draft changed", domain.name)?;
+    let words = drafted(&domain.name, &report);
+    note(store, &call.caller.name, "policy draft changed", words)?;
     Ok(describe(&call.desk, report))
+}
+
+/// Returns how a draft differs from the policy in force, in words.
+fn drafted(domain: &str, report: &ReviewReport) -> String {
+    let differences: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
+    match &differences[..] {
+        [] => format!("{domain}: as the policy in force"),
+        all => format!("{domain}: {}", all.join("; ")),
+    }
 }
 
 fn discard(call: &mut Call<DomainPath, Empty, Empty>) -> Answer<ReviewDocument> {

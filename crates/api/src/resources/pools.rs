@@ -6,6 +6,7 @@ use catalog::Collocation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::changes::Changes;
 use store::pools::{self, NewPool, PoolChange, PoolSettings, PoolSummary};
 
 use super::orders::PoolRemoval;
@@ -243,14 +244,42 @@ fn make(call: &mut Call<Empty, Empty, NewPoolBody>) -> Answer<PoolDocument> {
 
 fn change(call: &mut Call<PoolPath, Empty, PoolChangeBody>) -> Answer<PoolDocument> {
     call.caller.check(Area::Storage, Right::Write, Subject::Service)?;
-    let found = find(&call.desk, &call.path.pool)?;
+    let before = describe(find(&call.desk, &call.path.pool)?);
     let (store, body) = (call.desk.store(), &call.body);
     store.check_keeps_house()?;
-    let name = found.row.name;
+    let name = before.name.clone();
     let (is_replaced, settings) = (body.is_replaced, settings(&body.settings)?);
-    let changed = pools::change(store, &PoolChange { name: name.clone(), is_replaced, settings })?;
-    store::nodes::note(store, &call.caller.name, "pool changed by request", name)?;
-    Ok(describe(changed))
+    let after = describe(pools::change(store, &PoolChange { name, is_replaced, settings })?);
+    let mut changes = differences(&before, &after);
+    if is_replaced {
+        changes.add("its disk was replaced");
+    }
+    let words = changes.of(&before.name);
+    store::nodes::note(store, &call.caller.name, "pool changed by request", words)?;
+    Ok(after)
+}
+
+fn differences(before: &PoolDocument, after: &PoolDocument) -> Changes {
+    let next = |pool: &PoolDocument| pool.next.clone().unwrap_or_default();
+    let capacity = |pool: &PoolDocument| {
+        pool.capacity_bytes
+            .map_or_else(|| "no limit".to_owned(), |bytes| bytes.to_string())
+    };
+    let collocation = |pool: &PoolDocument| match pool.collocation {
+        CollocationName::No => "no",
+        CollocationName::Group => "group",
+        CollocationName::Node => "node",
+    };
+    let mut changes = Changes::default();
+    changes.compare("next pool", next(before), next(after));
+    changes.compare("capacity in bytes", capacity(before), capacity(after));
+    changes.compare("high mark in %", before.high_percent, after.high_percent);
+    changes.compare("low mark in %", before.low_percent, after.low_percent);
+    changes.compare("delay in days", before.delay_days, after.delay_days);
+    changes.compare("collocation", collocation(before), collocation(after));
+    changes.compare("reclamation in %", before.reclaim_percent, after.reclaim_percent);
+    changes.compare("reuse delay in days", before.reuse_delay_days, after.reuse_delay_days);
+    changes
 }
 
 fn remove(call: &mut Call<PoolPath, Empty, Empty>) -> Answer<Empty> {

@@ -120,3 +120,42 @@ fn the_log_says_what_a_change_has_changed_and_no_secret() {
           password"]
     );
 }
+
+#[test]
+fn the_log_names_each_field_of_nodes_storage_and_policies_that_changes() {
+    let service = Provider::new();
+    let details = |kind: &str| {
+        let log = service.root.get(&format!("/v1/log?kind={kind}")).expect(200).json();
+        fields(&log, "details")
+    };
+    service.root.post("/v1/nodes", &json!({ "name": "a" })).expect(201);
+    let change = json!({ "owner": null, "mail": "ops@example.org", "application": "database" });
+    service.root.patch("/v1/nodes/a", &change).expect(200);
+    assert_eq!(
+        details("node%20details%20changed"),
+        ["a: owner from root to nothing, mail from nothing to ops@example.org, application from \
+          nothing to database"]
+    );
+    let pools = service.root.get("/v1/pools").expect(200).json();
+    let (pool, mark) = (&pools["items"][0]["name"], pools["items"][0]["high_percent"].as_u64());
+    let (pool, mark) = (pool.as_str().unwrap(), mark.unwrap());
+    let body = json!({ "settings": { "high_percent": mark - 1 } });
+    service.root.patch(&format!("/v1/pools/{pool}"), &body).expect(200);
+    let expected = format!("{pool}: high mark in % from {mark} to {}", mark - 1);
+    assert_eq!(details("pool%20changed%20by%20request"), [expected]);
+    let folder = service.scratch.folder("tapes");
+    let new = json!({ "name": "TL", "folder": folder, "capacity_bytes": 64 << 20 });
+    service.root.post("/v1/libraries", &new).expect(201);
+    let body = json!({ "settings": { "retain_secs": 7, "optimised_only": true } });
+    service.root.patch("/v1/libraries/TL", &body).expect(200);
+    let changed = details("library%20changed%20by%20request").remove(0);
+    assert!(changed.contains(" to 7, recalls by lists only from no to yes"), "{changed}");
+    let class = json!({ "name": "STANDARD", "backup": { "extra_days": "5" } });
+    let draft = "/v1/domains/STANDARD/policy/draft";
+    service.root.patch(draft, &json!({ "put_class": class })).expect(200);
+    let changed = details("policy%20draft%20changed").remove(0);
+    assert!(changed.contains("RETEXTRA: 30 -> 5"), "{changed}");
+    let new = json!({ "login": "bert", "roles": [{ "role": "auditor" }] });
+    service.root.post("/v1/users", &new).expect(201);
+    assert!(details("person%20added").contains(&"bert: auditor".to_owned()));
+}
