@@ -18,10 +18,11 @@ PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 PACKAGE_FOLDER := $(CARGO_TARGET_DIR)/package
 
-.PHONY: help test test-long chaos power-test journal-test nfs-test image-test fleet-test vm-test soak fuzz demo build install package bench bench-tree rust packages-build packages-test packages-package garage api-tools
+.PHONY: help test without-page test-long chaos power-test journal-test nfs-test image-test fleet-test vm-test soak fuzz demo build install package bench bench-tree rust packages-build packages-test packages-package garage api-tools
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
+	@echo "make without-page         check the program without the page, which needs no Node"
 	@echo "make test-long            the suites that take longer: chaos, and thousands of random histories"
 	@echo "make chaos                kill servers for ten minutes while twenty nodes back up"
 	@echo "make power-test           cut the power of a server's disk at hundreds of moments, on ext4, xfs and btrfs"
@@ -42,9 +43,18 @@ help:
 test: rust packages-test garage api-tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(WITHOUT_PAGE)
 	cargo build --workspace --locked
 	cargo test --workspace --locked
 	cd crates/e2e && HOLDFAST_TEST_STORES=both $$($(TESTS_OF_E2E)) $(IN_FOLDERS:%=--skip %)
+
+# Checks the program without the page. Of the crates that the check before has seen, only those that
+# know the page are checked again: "cargo check -p holdfast" would check most of them, with other
+# features. The crate of the page, which needs Node, is left out.
+WITHOUT_PAGE := cargo clippy --workspace --exclude web --all-targets --no-default-features --locked -- -D warnings
+
+without-page: rust
+	$(WITHOUT_PAGE)
 
 # These suites run many more histories of a server, of expiration, of kills and of power cuts than
 # "make test".
