@@ -18,7 +18,8 @@ pub(crate) struct Example {
 }
 
 /// Values of parameters that are text.
-const TEXTS: [(&str, &str); 27] = [
+const TEXTS: [(&str, &str); 29] = [
+    ("application", "web server"),
     ("at", "2026-11-20T18:00:00Z"),
     ("domain", "LAB"),
     ("enrolment_key", "rollout"),
@@ -38,6 +39,7 @@ const TEXTS: [(&str, &str); 27] = [
     ("pattern", "/etc/host*"),
     ("person", "anna"),
     ("place", "node"),
+    ("platform", "Linux"),
     ("pool", "TAPE"),
     ("schedule", "nightly"),
     ("search", "web"),

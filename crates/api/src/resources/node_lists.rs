@@ -68,6 +68,10 @@ struct ListQuery {
     hostname: Option<String>,
     /// Only nodes with this label.
     label: Option<String>,
+    /// Only nodes of this platform.
+    platform: Option<String>,
+    /// Only nodes of this application.
+    application: Option<String>,
     /// Only nodes with this text in name, host name or description.
     search: Option<String>,
     /// Order of the list.
@@ -88,6 +92,8 @@ pub(super) struct NodeFilter<'a> {
     pub(super) owner: Option<&'a str>,
     pub(super) hostname: Option<&'a str>,
     pub(super) label: Option<&'a str>,
+    pub(super) platform: Option<&'a str>,
+    pub(super) application: Option<&'a str>,
     pub(super) search: Option<&'a str>,
 }
 
@@ -187,6 +193,8 @@ impl Register {
         is(filter.domain, &node.domain_name)
             && is(filter.owner, self.owner(details).map_or("", String::as_str))
             && is(filter.hostname, &details.hostname)
+            && is(filter.platform, &details.platform)
+            && is(filter.application, &details.application)
             && filter.label.is_none_or(has_label)
             && filter.search.is_none_or(has_text)
     }
@@ -250,18 +258,19 @@ pub(super) fn visible_nodes<P, Q, B>(
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<NodeItem>> {
-    let ListQuery { domain, owner, hostname, label, search, limit, cursor, .. } = &call.query;
-    let portion = Portion::parse(*limit, cursor.as_deref())?;
+    let query = &call.query;
+    let portion = Portion::parse(query.limit, query.cursor.as_deref())?;
     let filter = NodeFilter {
-        domain: domain.as_deref(),
-        owner: owner.as_deref(),
-        hostname: hostname.as_deref(),
-        label: label.as_deref(),
-        search: search.as_deref(),
+        domain: query.domain.as_deref(),
+        owner: query.owner.as_deref(),
+        hostname: query.hostname.as_deref(),
+        label: query.label.as_deref(),
+        platform: query.platform.as_deref(),
+        application: query.application.as_deref(),
+        search: query.search.as_deref(),
     };
     let register = Register::read(&call.desk)?;
-    let (sort, descending) =
-        (call.query.sort.unwrap_or_default(), call.query.descending.unwrap_or(false));
+    let (sort, descending) = (query.sort.unwrap_or_default(), query.descending.unwrap_or(false));
     let page = if sort == Sort::Name && !descending {
         let nodes = visible_nodes(call, Area::Nodes, (&register, filter), &portion)?;
         portion.page(nodes, |node| node.name.as_str().as_bytes().to_vec())

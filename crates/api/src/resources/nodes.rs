@@ -208,6 +208,7 @@ pub(super) fn add(routes: &mut Routes) {
         "hostname": "web-1.lab.example",
         "description": "Web server of the laboratory",
         "platform": "Linux",
+        "application": "web server",
         "cost_centre": "C-17",
     });
     routes.make(operation.example("web", body), register);

@@ -1,6 +1,6 @@
 //! Facts about the service: its servers, the platforms and applications of its nodes, its document.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -79,11 +79,12 @@ fn platforms(_: &mut Call<Empty, Empty, Empty>) -> Answer<WordsDocument> {
 
 fn applications(call: &mut Call<Empty, Empty, Empty>) -> Answer<WordsDocument> {
     let catalog = &call.desk.store().catalog;
-    let nodes = catalog.nodes()?;
+    let nodes = catalog.nodes()?.into_iter();
+    let domains: BTreeMap<_, _> = nodes.map(|node| (node.id, node.domain)).collect();
     let mut words = BTreeSet::new();
     for (id, details) in catalog.all_node_details()? {
-        let Some(node) = nodes.iter().find(|node| node.id == id) else { continue };
-        let subject = Subject::Node { domain: node.domain, owner: details.owner };
+        let Some(&domain) = domains.get(&id) else { continue };
+        let subject = Subject::Node { domain, owner: details.owner };
         if call.caller.may(Area::Nodes, Right::Read, subject) && !details.application.is_empty() {
             words.insert(details.application);
         }

@@ -215,9 +215,11 @@ fn the_settings_of_a_node_name_their_sources() {
 fn lists_of_nodes_are_sorted_and_paged() {
     let service = Provider::new();
     for (name, host) in [("a", "zeta"), ("b", "Alpha"), ("c", "mid"), ("d", "alpha")] {
-        let body = json!({ "name": name, "hostname": host });
+        let application = if name < "c" { "Database" } else { "mail" };
+        let body = json!({ "name": name, "hostname": host, "application": application });
         service.root.post("/v1/nodes", &body).expect(201);
     }
+    service.root.patch("/v1/nodes/d", &json!({ "platform": "Linux" })).expect(200);
     let read = |query: &str| {
         let (mut names, mut path) = (Vec::new(), format!("/v1/nodes?limit=1&{query}"));
         loop {
@@ -232,6 +234,8 @@ fn lists_of_nodes_are_sorted_and_paged() {
     assert_eq!(read("descending=true"), "dcba");
     assert_eq!(read("sort=registered"), "abcd");
     assert_eq!(read("sort=last-backup&hostname=ALPHA"), "bd");
+    assert_eq!(read("application=database"), "ab");
+    assert_eq!(read("platform=linux"), "d");
     service.root.get("/v1/nodes?sort=colour").expect(400);
     service.root.get("/v1/nodes?sort=hostname&cursor=AAAA").expect(400);
 }

@@ -24,6 +24,8 @@ const PLAIN: &[&str] = &[
     "text",
     "label",
     "hostname",
+    "platform",
+    "application",
     "search",
     "with_data",
     "at",
