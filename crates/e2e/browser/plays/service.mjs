@@ -1,5 +1,6 @@
 // The service is run from the page: option sets, enrolment keys, reports, the archive for a
-// machine, libraries, pools, volumes and identities; and what an auditor and a tenant may not do.
+// machine, libraries, pools, volumes and identities; the servers, and the platforms and applications
+// of nodes; and what an auditor and a tenant may not do.
 import { execFileSync } from 'node:child_process';
 import { check } from '../stage.mjs';
 
@@ -12,6 +13,7 @@ export default async function play(stage, facts) {
   await library(stage, facts);
   await volumes(stage);
   await identities(stage, facts);
+  await words(stage);
   await auditor(stage, facts);
   await tenant(stage, facts);
 }
@@ -256,6 +258,34 @@ async function identities(stage, facts) {
   await stage.message(`${facts.auditor} is changed.`);
 }
 
+/** The servers, and the words of nodes, each of which leads to its nodes. */
+async function words(stage) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  await stage.visit('/service', 'Service');
+  await page.getByText('No node names an application yet').waitFor();
+  await stage.visit('/nodes/web-1', 'web-1');
+  await page.getByRole('button', { name: 'Edit', exact: true }).click();
+  await dialog.getByLabel('Platform').fill('Linux');
+  await dialog.getByLabel('Application').fill('database');
+  await dialog.getByRole('button', { name: 'Save the changes' }).click();
+  await stage.message('web-1 is changed.');
+  for (const [list, word, filter] of [['Platforms', 'Linux', 'platform'], ['Applications', 'database', 'application']]) {
+    await stage.visit('/service', 'Service');
+    await page.getByRole('list', { name: list }).getByRole('link', { name: word, exact: true }).click();
+    await page.waitForURL(new RegExp(`/nodes\\?${filter}=${word}$`));
+    await page.getByRole('link', { name: 'web-1', exact: true }).waitFor();
+    const rows = page.getByRole('table', { name: 'Nodes' }).locator('tbody tr');
+    check((await rows.count()) === 1, `one node has the ${filter} ${word}`);
+  }
+  await page.getByLabel('Application').focus();
+  await page.locator('#applications option[value=database]').waitFor({ state: 'attached' });
+  await stage.visit('/service', 'Service');
+  await page.getByRole('table', { name: 'Servers' }).getByText('Shows this page').waitFor();
+  await page.getByRole('columnheader', { name: 'Backups now' }).waitFor();
+  await stage.inspect('service');
+}
+
 /** An auditor reads everything, and is offered no change. */
 async function auditor(stage, facts) {
   await stage.enter();
@@ -294,4 +324,7 @@ async function tenant(stage, facts) {
   check((await nodes.allInnerTexts()).join() === 'lab-9', 'a tenant sees an option set with its own nodes');
   check((await page.getByRole('button', { name: 'Make a version' }).count()) === 0, 'a tenant changes no option set');
   check(!(await page.getByRole('link', { name: 'Pools and volumes' }).isVisible()), 'a tenant sees no storage');
+  await stage.visit('/service', 'Service');
+  await page.getByText('No node names an application yet').waitFor();
+  check(!(await page.getByRole('columnheader', { name: 'Backups now' }).count()), 'a tenant does not see how many backups are under way');
 }

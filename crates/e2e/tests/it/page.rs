@@ -17,6 +17,7 @@ use e2e::harness::{
 use e2e::scratch::Scratch;
 use serde_json::{Value, json};
 
+use crate::api::fields;
 use crate::scene::{file_name, plant_files};
 use crate::tape::tgt::{self, Tgt};
 
@@ -343,6 +344,12 @@ fn the_service_is_run_from_the_page_and_each_role_sees_what_is_its_own() {
     let given = (&node["labels"], &node["option_set"], &node["is_activated"]);
     assert_eq!(given, (&json!(["berlin", "web"]), &json!("linux"), &true.into()));
     assert_eq!(node["domain"], "LAB");
+    let found = stage
+        .root
+        .get("/v1/nodes?application=database&platform=linux")
+        .expect(200)
+        .json();
+    assert_eq!(fields(&found, "name"), ["web-1"]);
     let emptied = stage.root.get("/v1/nodes/web-2").expect(200).json();
     assert_eq!(emptied["filespaces"], json!([]));
     let set = stage.root.get("/v1/option-sets/linux").expect(200).json();
