@@ -52,11 +52,21 @@ fn token(service: &Provider) -> String {
     made["token"].as_str().unwrap().to_owned()
 }
 
+/// Makes a node that has a backup.
+#[track_caller]
+fn back_up(service: &Provider, name: &str) {
+    let node = enrol(service, name);
+    let tree = service.scratch.folder("tree");
+    plant_files(&tree, 5, 1_000, 7);
+    node.backup(&tree, &[]).expect(&[0]);
+}
+
 #[test]
 fn a_generated_client_does_everything() {
     let Some(tools) = tools() else { return };
     let service = Provider::new();
     let (made, document) = (service.scratch.folder("made"), document(&service));
+    back_up(&service, "web-1");
     let mut generate = Command::new(tools.join("openapi-python-client"));
     run(generate
         .args(["generate", "--meta", "none", "--overwrite", "--path"])
@@ -70,7 +80,8 @@ fn a_generated_client_does_everything() {
         .env("PYTHONPATH", &made)
         .arg(flow)
         .args([service.stranger.url(), token(&service)])
-        .arg(ca));
+        .args([&ca, &document])
+        .arg("web-1"));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("did everything"), "{text}");
 }
@@ -94,10 +105,7 @@ fn whatever_is_sent_the_answers_are_those_of_the_document() {
     let Some(tools) = tools() else { return };
     let mut service = Provider::new();
     tell_requests(&mut service);
-    let node = enrol(&service, "web-1");
-    let tree = service.scratch.folder("tree");
-    plant_files(&tree, 5, 1_000, 7);
-    node.backup(&tree, &[]).expect(&[0]);
+    back_up(&service, "web-1");
     let mut schemathesis = Command::new(tools.join("schemathesis"));
     let ca = service.server.dir().join("ca.pem");
     let checks = "not_a_server_error,response_schema_conformance,status_code_conformance,\
