@@ -153,6 +153,14 @@ impl Rules {
         Ruling { verdict, class: self.all_class.or(bound).unwrap_or(by_kind) }
     }
 
+    /// Returns the class of the images that the rules know by `path`. The user names each disk, so
+    /// statements that exclude do not apply, and do not hide the statement with the class.
+    pub(crate) fn class_of_images(&self, path: &[u8]) -> ClassId {
+        let including = self.selection.including(path, self.operation);
+        let bound = including.and_then(|index| self.bound[index]);
+        self.all_class.or(bound).unwrap_or(self.default_class)
+    }
+
     /// Binds all objects to the class `name`.
     pub(crate) fn bind_all_to(&mut self, name: &str) -> Result<(), ClientError> {
         let named = |(_, class): &(&ClassId, &Class)| class.name.eq_ignore_ascii_case(name);

@@ -116,6 +116,17 @@ impl Selection {
         Verdict::Included { rule_index: None }
     }
 
+    /// The index of the last statement that includes the file `path`, whether another statement
+    /// excludes the file or not.
+    pub fn including(&self, path: &[u8], operation: Operation) -> Option<usize> {
+        self.statements.iter().rposition(|statement| match &statement.rule {
+            Rule::Include { pattern, operation: of, .. } => {
+                of.is_none_or(|of| of == operation) && matches_file(pattern, path)
+            }
+            _ => false,
+        })
+    }
+
     /// Decides on `path` and on all directories above it. Returns the verdict and the path that the
     /// verdict is about: the topmost directory that is left out, or `path` itself if there is none.
     pub fn explain<'p>(

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
-use model::{Attributes, ClassId, Kind, Name, PAGE_OBJECTS_MAX, Stat};
+use model::{Attributes, ClassId, Name, PAGE_OBJECTS_MAX, Stat};
 use sys::Dir;
 use sys::lock::Mutex;
 use sys::process::processors;
@@ -192,7 +192,7 @@ impl<'a> ImageRun<'a> {
     ) -> Result<Self, ClientError> {
         let rules = session.context.rules;
         let path = || path_for_rules(&options.name);
-        let class = rules.ruling(path, Kind::File).class;
+        let class = rules.class_of_images(&path());
         rules.check(class).map_err(|refusal| {
             let shown = model::escaped(&options.name);
             ClientError::new(ErrorKind::Refused, format!("{shown}: {refusal}"))

@@ -168,6 +168,14 @@ fn statements_bind_to_classes() {
 }
 
 #[test]
+fn an_include_is_found_behind_an_exclude() {
+    let list = "include /a LONG\ninclude.archive /a OTHER\nexclude /*";
+    let including = |path: &[u8]| listed(list).including(path, Operation::Backup);
+    assert_eq!(including(b"/a"), Some(0));
+    assert_eq!(including(b"/b"), None);
+}
+
+#[test]
 fn an_error_names_its_pattern() {
     let patterns = [&b"*.o"[..], b"a/b"];
     let error = Selection::new(Vec::new(), Vec::new(), patterns);
