@@ -41,7 +41,7 @@ use super::stream::stat_of_stream;
 use super::tally::Tally;
 use super::threads::joined;
 use crate::error::{ClientError, ErrorKind};
-use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout};
+use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout, UnreadableRange};
 use crate::link::Link;
 use crate::link::backup::Rejection;
 use crate::node::home::Home;
@@ -68,7 +68,7 @@ pub trait ImageSource: Sync {
     /// `offset` is. Only the end of the source may have another length.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Returns true if it is known that nothing in `range` has changed since the last image.
+    /// Returns true if it is known that nothing in `range` was written since the last image.
     fn is_unchanged(&self, _range: &Range<u64>) -> bool {
         false
     }
@@ -317,7 +317,7 @@ impl<'a> ImageRun<'a> {
     ) -> Result<(), ClientError> {
         let stored = self.known_digest(known, number)?;
         let range = self.layout.range(number);
-        if stored.is_some() && self.source.is_unchanged(&range) {
+        if stored.is_some() && self.has_whole(number) && self.source.is_unchanged(&range) {
             let bytes = used_bytes(self.source.used(), &range);
             self.tally().progress.bytes.fetch_add(bytes, Relaxed);
             let mut findings = findings.lock();
@@ -336,6 +336,21 @@ impl<'a> ImageRun<'a> {
             findings.rebound.push(number);
         }
         Ok(())
+    }
+
+    /// Returns true if the last image has all of the part `number`. A part that could not be read,
+    /// or that was shorter, is not the source's, even if nothing was written to it since.
+    fn has_whole(&self, number: u64) -> bool {
+        let range = self.layout.range(number);
+        self.last.as_ref().is_some_and(|last| {
+            let ImageFacts { layout, unreadable, .. } = &last.facts;
+            let is_of_part = |lost: &UnreadableRange| {
+                lost.offset < range.end && range.start < lost.offset.saturating_add(lost.bytes)
+            };
+            number < layout.parts()
+                && layout.range(number) == range
+                && !unreadable.iter().any(is_of_part)
+        })
     }
 
     /// Returns true if the last image has another class. Each part gets the class, changed or not,

@@ -54,6 +54,47 @@ impl ImageSource for InterruptedDisk {
     }
 }
 
+/// Disk of which nobody has written anything, as its dirty bitmap says.
+struct IdleDisk {
+    content: Vec<u8>,
+    used: Range<u64>,
+    /// True if the first block cannot be read.
+    has_bad_block: bool,
+}
+
+impl ImageSource for IdleDisk {
+    fn bytes(&self) -> u64 {
+        self.used.end
+    }
+
+    fn used(&self) -> &[Range<u64>] {
+        slice::from_ref(&self.used)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.has_bad_block && offset == 0 {
+            return Err(io::Error::other("a bad block"));
+        }
+        let start = usize::try_from(offset).unwrap();
+        buffer.copy_from_slice(&self.content[start..start + buffer.len()]);
+        Ok(())
+    }
+
+    fn is_unchanged(&self, _: &Range<u64>) -> bool {
+        true
+    }
+
+    fn describe(&self) -> io::Result<ImageDescription> {
+        Ok(ImageDescription {
+            stillness: ImageStillness::Unchanged,
+            leaves_out_unused: false,
+            kind: "NBD export".to_owned(),
+            holds: None,
+            host: "host".to_owned(),
+        })
+    }
+}
+
 /// Makes an image of `disk` and interrupts it between the parts and the head.
 fn interrupt(scene: &Scene, disk: &Path) {
     let before = taken(scene, disk).len();
@@ -246,4 +287,28 @@ fn images_have_their_own_parts_after_the_clock_was_set_back() {
     scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
     delete(&scene, &disk, &["--confirm"]).expect(&[0]);
     check(&[&first]);
+}
+
+/// The part kept its zeros, and the image said that everything was read. A disk that had grown kept
+/// the old length of its last part.
+#[test]
+fn what_the_last_image_lacks_is_read_whatever_a_bitmap_says() {
+    let scene = Scene::new();
+    let content = noise(1, 3 << 20);
+    let back_up_first = |bytes: usize, has_bad_block: bool| {
+        let content = content[..bytes].to_vec();
+        let disk = IdleDisk { used: 0..bytes as u64, content, has_bad_block };
+        let options =
+            ImageOptions { name: b"vm".to_vec(), skips_errors: true, ..ImageOptions::default() };
+        let client = Client::open(scene.node.home()).unwrap();
+        client.back_up_image(&options, &disk, &Arc::new(Progress::default())).unwrap()
+    };
+    assert_eq!(back_up_first(2 << 20, true).facts.unreadable.len(), 1);
+    let again = back_up_first(2 << 20, false);
+    assert_eq!((again.changed_parts, again.facts.unreadable.len()), (1, 0));
+    assert_eq!(back_up_first(2 << 20, false).changed_parts, 0, "the bitmap saves reading");
+    assert_eq!(back_up_first(3 << 20, false).changed_parts, 1);
+    let out = scene.scratch.join("out");
+    restore(&scene, Path::new("vm"), &out, &[]).expect(&[0]);
+    assert!(fs::read(&out).unwrap() == content);
 }
