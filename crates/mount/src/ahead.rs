@@ -30,7 +30,7 @@ const GONE_MAX: usize = 100_000;
 const WAIT: Duration = Duration::from_secs(1);
 /// Time after which a run ends if nobody takes anything.
 const IDLE: Duration = Duration::from_secs(10);
-/// Maximum age of a run that shows the present.
+/// Maximum age of a run whose directories may change.
 const FRESH: Duration = Duration::from_secs(30);
 
 pub(crate) struct Lookahead {
@@ -55,6 +55,8 @@ struct State {
 struct Run {
     number: u64,
     root: Place,
+    /// True if the directories were the same for ever when the run began.
+    is_settled: bool,
     /// Directory at which the program was when the run began. Directories before it are not
     /// wanted.
     start: DirPath,
@@ -81,9 +83,11 @@ enum Arrival {
 impl Run {
     fn new(number: u64, root: Place, start: DirPath) -> Self {
         let now = sys::clock::monotonic();
+        let is_settled = root.view.is_settled(sys::clock::now());
         Self {
             number,
             root,
+            is_settled,
             start,
             began: now,
             arriving: None,
@@ -96,8 +100,8 @@ impl Run {
     }
 
     fn covers(&self, place: &Place) -> bool {
-        let is_fresh = matches!(place.view, View::At(_)) || self.began.elapsed() < FRESH;
-        is_fresh && self.root.covers(place)
+        let is_right = self.is_settled || self.began.elapsed() < FRESH;
+        is_right && self.root.covers(place)
     }
 
     /// Takes in objects of `directory`. The directory before it is then whole.

@@ -7,6 +7,10 @@ use client::{Image, ObjectPlace};
 use fuser::{FileAttr, FileType, INodeNo};
 use model::{DirPath, Extent, Kind, Name, Object, Payload, ServerTime, Stat, Timestamp};
 
+/// Time after which a state is believed to change no more. The clocks of node and server may differ
+/// by as much.
+const SETTLING_MICROS: i64 = 10 * 60 * 1_000_000;
+
 /// State of the stored files that a part of the mount shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum View {
@@ -23,6 +27,12 @@ impl View {
             Self::At(time) => Some(time),
             Self::Latest | Self::Versions => None,
         }
+    }
+
+    /// Returns true if what the view shows is the same for ever. The end of this day, for instance,
+    /// is a time whose state may still change.
+    pub(crate) fn is_settled(self, now: ServerTime) -> bool {
+        self.time().is_some_and(|time| time.0 < now.0.saturating_sub(SETTLING_MICROS))
     }
 }
 
@@ -242,4 +252,20 @@ fn system_time(time: Timestamp) -> SystemTime {
         _ => UNIX_EPOCH.checked_sub(secs),
     };
     whole.and_then(|whole| whole.checked_add(nanos)).unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_past_is_settled() {
+        let now = ServerTime(5 * SETTLING_MICROS);
+        assert!(View::At(ServerTime(0)).is_settled(now));
+        assert!(View::At(ServerTime(4 * SETTLING_MICROS - 1)).is_settled(now));
+        for time in [4 * SETTLING_MICROS, now.0, i64::MAX] {
+            assert!(!View::At(ServerTime(time)).is_settled(now), "{time}");
+        }
+        assert!(!View::Latest.is_settled(now) && !View::Versions.is_settled(now));
+    }
 }

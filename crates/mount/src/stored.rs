@@ -22,7 +22,7 @@ use crate::tree::{Entries, Tree, TreeEntry};
 
 /// Time for which the kernel remembers names and attributes of a past state, which never changes.
 const PAST: Duration = Duration::from_secs(3600);
-/// Time for which the kernel remembers names and attributes of the present.
+/// Time for which the kernel remembers names and attributes that may change.
 const PRESENT: Duration = Duration::from_secs(5);
 /// Number of an entry of which the kernel has not been told. Source: libfuse,
 /// `FUSE_UNKNOWN_INO`.
@@ -138,12 +138,14 @@ fn clipped(offset: u64, bytes: u32, size: u64) -> std::ops::Range<u64> {
 
 /// Returns the time for which the kernel may remember a node.
 fn lifetime(node: &Node) -> &'static Duration {
-    match node {
-        Node::Directory { view: View::At(_), .. }
-        | Node::Object { view: View::At(_) | View::Versions, .. }
-        | Node::Image(_) => &PAST,
-        _ => &PRESENT,
-    }
+    let never_changes = match node {
+        Node::Object { view: View::Versions, .. } | Node::Image(_) => true,
+        Node::Directory { view, .. } | Node::Object { view, .. } => {
+            view.is_settled(sys::clock::now())
+        }
+        _ => false,
+    };
+    if never_changes { &PAST } else { &PRESENT }
 }
 
 /// Returns the path of a node, for messages.

@@ -21,7 +21,7 @@ use crate::connection::Connection;
 use crate::filespaces::MountPoints;
 use crate::node::{Folder, Node, View};
 
-/// Time for which the present state of a directory is believed.
+/// Time for which a state of a directory is believed that may still change.
 const FRESH: Duration = Duration::from_secs(5);
 /// Maximum number of directories that are remembered.
 const DIRECTORIES_REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
@@ -55,25 +55,33 @@ pub(crate) struct Tree {
 /// Directories that were asked for lately.
 struct DirectoryCache {
     entries: usize,
-    directories: LruCache<(View, Vec<u8>), (Instant, Entries)>,
+    directories: LruCache<(View, Vec<u8>), KnownDirectory>,
+}
+
+struct KnownDirectory {
+    entries: Entries,
+    /// Time up to which the entries are believed; `None` for ever.
+    until: Option<Instant>,
 }
 
 impl DirectoryCache {
     fn get(&mut self, key: &(View, Vec<u8>)) -> Option<Entries> {
-        let (since, entries) = self.directories.get(key)?;
-        let is_right = matches!(key.0, View::At(_)) || since.elapsed() < FRESH;
-        is_right.then(|| Arc::clone(entries))
+        let known = self.directories.get(key)?;
+        let is_right = known.until.is_none_or(|until| sys::clock::monotonic() < until);
+        is_right.then(|| Arc::clone(&known.entries))
     }
 
     fn put(&mut self, key: (View, Vec<u8>), entries: &Entries) {
         self.entries += entries.len();
-        let new = (sys::clock::monotonic(), Arc::clone(entries));
-        if let Some((_, (_, old))) = self.directories.push(key, new) {
-            self.entries -= old.len();
+        let may_change = !key.0.is_settled(sys::clock::now());
+        let until = may_change.then(|| sys::clock::monotonic() + FRESH);
+        let new = KnownDirectory { entries: Arc::clone(entries), until };
+        if let Some((_, old)) = self.directories.push(key, new) {
+            self.entries -= old.entries.len();
         }
         while self.entries > ENTRIES_REMEMBERED && self.directories.len() > 1 {
-            let Some((_, (_, old))) = self.directories.pop_lru() else { break };
-            self.entries -= old.len();
+            let Some((_, old)) = self.directories.pop_lru() else { break };
+            self.entries -= old.entries.len();
         }
     }
 }

@@ -150,6 +150,24 @@ fn any_time_and_all_versions_are_there() {
     assert!(fs::write(mounted.shows("latest", &scene.tree).join("new"), b"x").is_err());
 }
 
+/// A look at the end of this day kept showing what it showed first, whatever was backed up later.
+#[test]
+fn a_time_that_is_still_to_come_shows_new_backups() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let file = scene.tree.join("letter.txt");
+    fs::write(&file, "one").unwrap();
+    scene.backup();
+    let mounted = MountPoint::new(&scene, &[]);
+    let shown = mounted.shows("at/2199-12-31", &file);
+    assert_eq!(fs::read_to_string(&shown).unwrap(), "one");
+    fs::write(&file, "second").unwrap();
+    scene.backup();
+    assert!(wait_until(|| fs::read_to_string(&shown).unwrap() == "second"));
+}
+
 #[test]
 fn many_read_at_once() {
     if !can_mount() {
