@@ -29,4 +29,12 @@ pub trait Sessions {
         since: ServerTime,
         limit: usize,
     ) -> Result<Vec<SessionRow>, CatalogError>;
+
+    /// The ends of at most `limit` complete backups of `node`, newest first, each with its
+    /// filespace.
+    fn backup_ends(
+        &self,
+        node: NodeId,
+        limit: usize,
+    ) -> Result<Vec<(FilespaceId, ServerTime)>, CatalogError>;
 }

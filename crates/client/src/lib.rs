@@ -211,6 +211,12 @@ impl Client {
         self.link.filespaces(false)
     }
 
+    /// Returns the times of the newest complete backups of the node's files, in no order. At each
+    /// of them the server had all of a backup.
+    pub fn backup_times(&self) -> Result<Vec<ServerTime>, ClientError> {
+        self.link.backup_times()
+    }
+
     /// Returns the rules by which this node lets others read what it has stored.
     pub fn read_rules(&self) -> Result<Vec<ReadRule>, ClientError> {
         self.link.read_rules()

@@ -233,18 +233,39 @@ impl Link {
 
     /// Returns the node's filespaces, with the filespaces of its archives if `archives` is set.
     pub(crate) fn filespaces(&self, archives: bool) -> Result<Vec<FilespaceSummary>, ClientError> {
-        let filespaces = portions::all(|portion| {
-            let node = self.reading.clone();
-            let request = proto::FilespacesRequest { archives, portion: Some(portion), node };
-            let reply = self.runtime.block_on(self.client().filespaces(request))?.into_inner();
-            Ok(Section { items: reply.filespaces, next: reply.next })
-        })?;
+        let request = proto::FilespacesRequest { archives, ..Default::default() };
+        let filespaces = self.filespaces_by(&request)?;
         let summary = |filespace: proto::Filespace| FilespaceSummary {
             name: filespace.name.to_vec(),
             active_objects: filespace.active_objects,
             last_backup: (filespace.last_backup != 0).then_some(ServerTime(filespace.last_backup)),
         };
         Ok(filespaces.into_iter().map(summary).collect())
+    }
+
+    /// Returns the times of the newest complete backups of the node's files, in no order: the ends
+    /// of the backups. An older server tells only when the last one of each filespace began.
+    pub(crate) fn backup_times(&self) -> Result<Vec<ServerTime>, ClientError> {
+        let request = proto::FilespacesRequest { backups: true, ..Default::default() };
+        let filespaces = self.filespaces_by(&request)?;
+        let of_files = filespaces.into_iter().filter(|filespace| filespace.name.starts_with(b"/"));
+        let times = of_files.flat_map(|proto::Filespace { backups, last_backup, .. }| {
+            let is_told = !backups.is_empty() || last_backup == 0;
+            if is_told { backups } else { vec![last_backup] }
+        });
+        Ok(times.map(ServerTime).collect())
+    }
+
+    fn filespaces_by(
+        &self,
+        request: &proto::FilespacesRequest,
+    ) -> Result<Vec<proto::Filespace>, ClientError> {
+        portions::all(|portion| {
+            let (portion, node) = (Some(portion), self.reading.clone());
+            let request = proto::FilespacesRequest { portion, node, ..request.clone() };
+            let reply = self.runtime.block_on(self.client().filespaces(request))?.into_inner();
+            Ok(Section { items: reply.filespaces, next: reply.next })
+        })
     }
 }
 

@@ -135,7 +135,7 @@ fn filespaces_come_in_portions() {
         open(name);
     }
     let ask = |archives, portion| {
-        let request = proto::FilespacesRequest { archives, portion, node: String::new() };
+        let request = proto::FilespacesRequest { archives, portion, ..Default::default() };
         let answer = bench.reply(bench.sessions.filespaces(bench.by_node(request)));
         reply(answer.filespaces, |filespace| filespace.name.to_vec(), answer.next)
     };
@@ -168,8 +168,8 @@ fn lists_of_another_node_have_what_its_rules_allow() {
     };
     let (seen, _) = (archive(&["/home", "/srv"]), archive(&["/srv"]));
     let ask = |archives| {
-        let request =
-            proto::FilespacesRequest { archives, portion: None, node: "owner".to_owned() };
+        let node = "owner".to_owned();
+        let request = proto::FilespacesRequest { archives, node, ..Default::default() };
         bench.runtime.block_on(bench.sessions.filespaces(bench.by_node(request)))
     };
     let names = |archives| {

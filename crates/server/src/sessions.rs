@@ -14,6 +14,7 @@ mod restore;
 pub(crate) mod stream;
 mod transaction;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -148,7 +149,16 @@ impl NodeService for NodeSessions {
             let from = portion.first().max(least);
             let reading = Reading::of(store, node, &request.node)?;
             let filespaces = nodes::filespaces(store, &reading.owner, from, portion.read_max())?;
-            let filespaces = filespaces.into_iter().map(messages::nodes::filespace).collect();
+            let mut ends = match request.backups {
+                true => nodes::backup_ends(store, &reading.owner)?,
+                false => BTreeMap::new(),
+            };
+            let message = |summary: nodes::FilespaceSummary| {
+                let ends = ends.remove(&summary.filespace.id).unwrap_or_default();
+                let backups = ends.into_iter().map(|end| end.0).collect();
+                proto::Filespace { backups, ..messages::nodes::filespace(summary) }
+            };
+            let filespaces = filespaces.into_iter().map(message).collect();
             let Section { mut items, next } =
                 portion.cut(filespaces, |filespace: &proto::Filespace| filespace.name.clone());
             items.retain(|filespace| reading.sees(&filespace.name));

@@ -2,14 +2,14 @@
 //!
 //! Callers end the connections of a node that is locked, revoked or removed, after the change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{
     CatalogError, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration, NodeChange,
     NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
 };
 use model::{
-    BACKUP_FILESPACE_MIN, DirPath, DomainId, NodeId, NodeName, PersonId, ServerTime,
+    BACKUP_FILESPACE_MIN, DirPath, DomainId, FilespaceId, NodeId, NodeName, PersonId, ServerTime,
     is_backup_filespace,
 };
 use policy::PolicyDomain;
@@ -22,6 +22,8 @@ use crate::{domains, option_sets, schedules};
 
 /// Maximum number of filespaces in the description of a node.
 const FILESPACES_SHOWN_MAX: usize = 1000;
+/// Maximum number of backups whose ends are told.
+const BACKUP_ENDS_MAX: usize = 20_000;
 /// Default lifetime of a token.
 const TOKEN_SECS: i64 = 24 * 3600;
 /// Maximum lifetime of a token, in seconds: 30 days.
@@ -132,6 +134,18 @@ pub fn filespaces(
     };
     let filespaces = store.catalog.filespaces_from(node.id, from, limit)?;
     filespaces.into_iter().map(describe).collect()
+}
+
+/// Returns the ends of the newest complete backups of a node, by filespace and newest first.
+pub fn backup_ends(
+    store: &Store,
+    node: &Node,
+) -> Result<BTreeMap<FilespaceId, Vec<ServerTime>>, StoreError> {
+    let mut by_filespace: BTreeMap<FilespaceId, Vec<ServerTime>> = BTreeMap::new();
+    for (filespace, ended) in store.catalog.backup_ends(node.id, BACKUP_ENDS_MAX)? {
+        by_filespace.entry(filespace).or_default().push(ended);
+    }
+    Ok(by_filespace)
 }
 
 /// Describes a node.

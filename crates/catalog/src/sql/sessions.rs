@@ -18,6 +18,17 @@ impl<E: Engine> Sessions for E {
     ) -> Result<Vec<SessionRow>, CatalogError> {
         self.read(|sql| sessions(sql, node, since, limit))
     }
+
+    fn backup_ends(
+        &self,
+        node: NodeId,
+        limit: usize,
+    ) -> Result<Vec<(FilespaceId, ServerTime)>, CatalogError> {
+        let select = "SELECT filespace, ended FROM session WHERE node = ? AND complete <> 0
+                      ORDER BY id DESC LIMIT ?";
+        let columns = |row: &Row<'_>| Ok((FilespaceId(row.get(0)?), ServerTime(row.get(1)?)));
+        self.read(|sql| sql.all(select, params![node.0, row_count(limit)], columns))
+    }
 }
 
 /// A finished backup, and then its number.

@@ -53,5 +53,6 @@ pub(crate) fn filespace(info: FilespaceSummary) -> proto::Filespace {
         name: filespace.name.into(),
         active_objects,
         last_backup: filespace.last_backup.map_or(0, |time| time.0),
+        backups: Vec::new(),
     }
 }

@@ -28,6 +28,11 @@ pub(crate) fn sessions_are_newest_first(engine: &dyn Engine) {
     let since = catalog.sessions_since(a.id, at(4), 99).expect("are read");
     assert_eq!(since, rows[..2], "the backups that began at 4 or later");
     assert_eq!(catalog.sessions_since(a.id, at(4), 1).expect("one"), rows[..1]);
+    let complete = rows.iter().filter(|row| row.complete);
+    let ends: Vec<_> = complete.map(|row| (row.filespace, row.ended)).collect();
+    assert_eq!(ends.len(), rows.len() - 1);
+    assert_eq!(catalog.backup_ends(a.id, 99).expect("are read"), ends);
+    assert_eq!(catalog.backup_ends(a.id, 2).expect("two"), ends[..2]);
 }
 
 pub(crate) fn only_a_complete_session_dates_the_filespace(engine: &dyn Engine) {
