@@ -136,16 +136,14 @@ impl Tree {
         Ok(points)
     }
 
-    /// Lists the times of the last backups of the filespaces.
+    /// Lists the times of backups: those at which the last file of a backup was at the server.
     fn backup_times(&self) -> Result<Vec<TreeEntry>, ClientError> {
-        let filespaces = self.connection.ask(|line| line.client.filespaces())?;
-        let of_files = filespaces.into_iter().filter(|filespace| filespace.name.starts_with(b"/"));
-        let times = of_files.filter_map(|filespace| filespace.last_backup);
+        let times = self.connection.ask(|line| line.client.backup_times())?;
         let entry = |time: ServerTime| TreeEntry {
             name: (self.times.show)(time).into_bytes(),
             node: view_root(View::At(time)),
         };
-        Ok(sorted(times.map(entry).collect()))
+        Ok(sorted(times.into_iter().map(entry).collect()))
     }
 
     fn image_names(&self) -> Result<Vec<TreeEntry>, ClientError> {

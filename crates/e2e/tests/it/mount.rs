@@ -144,10 +144,30 @@ fn any_time_and_all_versions_are_there() {
         .collect();
     contents.sort();
     assert_eq!(contents, ["one", "second", "third draft"]);
-    // The times of the last backups are listed.
-    assert_eq!(fs::read_dir(mounted.at.join("at")).unwrap().count(), 1);
     // Nothing can be changed.
     assert!(fs::write(mounted.shows("latest", &scene.tree).join("new"), b"x").is_err());
+}
+
+/// Only the last backup was listed, by the time at which it began: there it was not to be seen.
+#[test]
+fn each_backup_is_listed_by_a_time_that_shows_it() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let file = scene.tree.join("noise");
+    let contents = [1, 2].map(|seed| nasty::Random::new(seed, b"times").bytes(1 << 20));
+    for content in &contents {
+        fs::write(&file, content).unwrap();
+        // The backup begins and ends in different seconds.
+        scene.node.backup(&scene.tree, &["--limit-rate-send", "500K"]).expect(&[0]);
+    }
+    let mounted = MountPoint::new(&scene, &[]);
+    let times = fs::read_dir(mounted.at.join("at")).unwrap();
+    let mut times: Vec<PathBuf> = times.map(|entry| entry.unwrap().path()).collect();
+    times.sort();
+    let shown = times.iter().map(|time| fs::read(mounted.shows(time.to_str().unwrap(), &file)));
+    assert!(shown.map(Result::unwrap).eq(contents), "{times:?}");
 }
 
 /// A look at the end of this day kept showing what it showed first, whatever was backed up later.
