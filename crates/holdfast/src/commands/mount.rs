@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Connector, LinkChoice};
+use jiff::Zoned;
 use model::ServerTime;
 use mount::{MountSettings, StoredMount, Times};
 
@@ -85,7 +86,14 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
 
 /// Returns a time as the name of a directory: local time, as in `2026-11-20T18:00:03`.
 fn time_name(time: ServerTime) -> String {
-    moment::shown(time).replace(' ', "T")
+    name_of(&moment::zoned(time)).unwrap_or_else(|| moment::shown(time).replace(' ', "T"))
+}
+
+/// Returns the name of a time in the hour that comes twice when summer time ends: with its offset,
+/// as in `2026-10-25T02:30:00+01:00`. `None` if the time of day is enough.
+fn name_of(time: &Zoned) -> Option<String> {
+    let comes_twice = time.time_zone().to_ambiguous_timestamp(time.datetime()).is_ambiguous();
+    comes_twice.then(|| time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
 }
 
 /// Reads a time that begins with a date. Other times, such as `3d`, would mean another time at each
@@ -106,6 +114,21 @@ mod tests {
         assert!(parse_time_name("2026-11-20").is_some());
         for name in ["3d", "now", "yesterday", "2026-11-99", "", "latest"] {
             assert_eq!(parse_time_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_hour_that_comes_twice_has_its_offset() {
+        let berlin = jiff::tz::TimeZone::get("Europe/Berlin").expect("a zone");
+        let names = ["00:30", "01:30", "02:30"].map(|utc| {
+            let time: jiff::Timestamp = format!("2026-10-25T{utc}:00Z").parse().expect("a time");
+            (time, name_of(&time.to_zoned(berlin.clone())))
+        });
+        let expected = [Some("2026-10-25T02:30:00+02:00"), Some("2026-10-25T02:30:00+01:00"), None];
+        assert_eq!(names.each_ref().map(|(_, name)| name.as_deref()), expected);
+        for (time, name) in names.into_iter().filter_map(|(time, name)| Some((time, name?))) {
+            let parsed = parse_time_name(&name).expect("a time");
+            assert_eq!(parsed.secs(), time.as_second(), "{name}");
         }
     }
 }
