@@ -7,6 +7,8 @@
 //!   images/NAME/TIME    images of disks
 //! ```
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +27,8 @@ use crate::node::{Folder, Node, View};
 const FRESH: Duration = Duration::from_secs(5);
 /// Maximum number of directories that are remembered.
 const DIRECTORIES_REMEMBERED: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+/// Maximum length of the name of an image's directory, in bytes. It leaves room for a number.
+const IMAGE_NAME_BYTES_MAX: usize = 240;
 /// Maximum number of entries of all directories that are remembered.
 const ENTRIES_REMEMBERED: usize = 30_000;
 
@@ -148,20 +152,27 @@ impl Tree {
 
     fn image_names(&self) -> Result<Vec<TreeEntry>, ClientError> {
         let images = self.connection.ask(|line| line.client.images(None))?;
-        let entry = |image: Image| TreeEntry {
-            name: file_name(&image.name),
-            node: Node::Images { name: Some(image.name) },
-        };
-        Ok(sorted(images.into_iter().map(entry).collect()))
+        let names = file_names(images.into_iter().map(|image| image.name).collect());
+        let entry =
+            |(name, of_image)| TreeEntry { name, node: Node::Images { name: Some(of_image) } };
+        Ok(names.into_iter().map(entry).collect())
     }
 
     fn images(&self, name: &[u8]) -> Result<Vec<TreeEntry>, ClientError> {
-        let images = self.connection.ask(|line| line.client.images(Some(name)))?;
-        let entry = |image: Image| TreeEntry {
-            name: [(self.times.show)(image.taken).as_bytes(), b".img"].concat(),
-            node: Node::Image(Arc::new(image)),
-        };
-        Ok(sorted(images.into_iter().map(entry).collect()))
+        let mut images = self.connection.ask(|line| line.client.images(Some(name)))?;
+        images.sort_by_key(|image| image.taken);
+        let mut entries: BTreeMap<Vec<u8>, Image> = BTreeMap::new();
+        for image in images {
+            let shown = (self.times.show)(image.taken);
+            let mut name = format!("{shown}.img").into_bytes();
+            // Two images of one second.
+            if entries.contains_key(&name) {
+                name = format!("{shown}.{:06}.img", micros_of_second(image.taken)).into_bytes();
+            }
+            entries.insert(name, image);
+        }
+        let entry = |(name, image)| TreeEntry { name, node: Node::Image(Arc::new(image)) };
+        Ok(entries.into_iter().map(entry).collect())
     }
 
     fn directory(&self, view: View, path: &[u8]) -> Result<Entries, ClientError> {
@@ -268,7 +279,7 @@ impl Tree {
             // Two versions of one second.
             let is_taken = entries.iter().any(|entry| entry.name == shown.as_bytes());
             let name = match is_taken {
-                true => format!("{shown}.{:06}", object.inserted.0.rem_euclid(1_000_000)),
+                true => format!("{shown}.{:06}", micros_of_second(object.inserted)),
                 false => shown,
             };
             let (view, folder, object) = (View::Versions, Arc::clone(folder), Arc::new(object));
@@ -315,8 +326,69 @@ fn sorted(mut entries: Vec<TreeEntry>) -> Vec<TreeEntry> {
     entries
 }
 
+fn micros_of_second(time: ServerTime) -> i64 {
+    time.0.rem_euclid(1_000_000)
+}
+
+/// Returns the names of images by the names of their directories. Images whose directories would
+/// have the same name get numbers; the path of a device, which begins with a slash, comes first.
+fn file_names(names: BTreeSet<Vec<u8>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut images = BTreeMap::new();
+    let mut others = Vec::new();
+    for name in names {
+        match images.entry(file_name(&name)) {
+            Entry::Vacant(free) => {
+                free.insert(name);
+            }
+            Entry::Occupied(_) => others.push(name),
+        }
+    }
+    for name in others {
+        let plain = file_name(&name);
+        let numbered = |number: u32| [&plain[..], format!(".{number}").as_bytes()].concat();
+        let free = (2..u32::MAX).map(numbered).find(|numbered| !images.contains_key(numbered));
+        images.insert(free.expect("there are more numbers than images"), name);
+    }
+    images
+}
+
 /// Returns the name of an image as the name of one file: slashes become underscores.
 fn file_name(name: &[u8]) -> Vec<u8> {
     let name = name.strip_prefix(b"/").unwrap_or(name);
-    name.iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }).collect()
+    let bytes = name.iter().map(|byte| if *byte == b'/' { b'_' } else { *byte });
+    let plain: Vec<u8> = bytes.take(IMAGE_NAME_BYTES_MAX).collect();
+    match &plain[..] {
+        b"" | b"." | b".." => [&b"_"[..], &plain[..]].concat(),
+        _ => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(names: &[&str], expected: &[(&str, &str)]) {
+        let found = file_names(names.iter().map(|name| name.as_bytes().to_vec()).collect());
+        let bytes = |(a, b): &(&str, &str)| (a.as_bytes().to_vec(), b.as_bytes().to_vec());
+        let expected: BTreeMap<Vec<u8>, Vec<u8>> = expected.iter().map(bytes).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn each_image_has_a_directory_of_its_own() {
+        check(&["/dev/sda", "web"], &[("dev_sda", "/dev/sda"), ("web", "web")]);
+        check(
+            &["dev_sda", "dev/sda", "dev_sda.2", "/dev/sda"],
+            &[
+                ("dev_sda", "/dev/sda"),
+                ("dev_sda.2", "dev_sda.2"),
+                ("dev_sda.3", "dev/sda"),
+                ("dev_sda.4", "dev_sda"),
+            ],
+        );
+        check(&["/", ".", ".."], &[("_", "/"), ("_.", "."), ("_..", "..")]);
+        let long = "x".repeat(1000);
+        check(&[long.as_str()], &[(&long[..IMAGE_NAME_BYTES_MAX], long.as_str())]);
+    }
 }

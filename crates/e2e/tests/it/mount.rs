@@ -170,6 +170,30 @@ fn each_backup_is_listed_by_a_time_that_shows_it() {
     assert!(shown.map(Result::unwrap).eq(contents), "{times:?}");
 }
 
+/// Two names that become one name of a directory showed the images of one of them.
+#[test]
+fn all_images_are_there() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let disk = scene.scratch.join("disk");
+    let contents = [1, 2, 3].map(|seed| nasty::Random::new(seed, b"images").bytes(300_000));
+    for (name, content) in ["/a/b", "a_b", "a_b"].into_iter().zip(&contents) {
+        fs::write(&disk, content).unwrap();
+        let words = ["image", "backup", disk.to_str().unwrap(), "--name", name];
+        scene.node.run(&words).expect(&[0]);
+    }
+    let mounted = MountPoint::new(&scene, &[]);
+    let shown = |name: &str| -> Vec<Vec<u8>> {
+        let images = fs::read_dir(mounted.at.join("images").join(name)).unwrap();
+        let mut paths: Vec<PathBuf> = images.map(|image| image.unwrap().path()).collect();
+        paths.sort_by_key(|path| fs::metadata(path).unwrap().modified().unwrap());
+        paths.iter().map(|path| fs::read(path).unwrap()).collect()
+    };
+    assert!(shown("a_b") == contents[..1] && shown("a_b.2") == contents[1..]);
+}
+
 /// A look at the end of this day kept showing what it showed first, whatever was backed up later.
 #[test]
 fn a_time_that_is_still_to_come_shows_new_backups() {
