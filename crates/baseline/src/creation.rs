@@ -1,5 +1,8 @@
 //! Making files, as a restore does it.
 
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +18,8 @@ const FILES_MAX: u64 = 10_000;
 
 /// Beginning of the name of the folder in which the files are made.
 pub const FOLDER_PREFIX: &str = ".holdfast-baseline-";
+/// Number of letters and digits after it.
+const FOLDER_SUFFIX_BYTES: usize = 6;
 
 /// Making of small files.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -41,7 +46,14 @@ pub(crate) fn measure(
 ) -> std::io::Result<Creation> {
     let outer = crate::open(folder)?;
     let modified = outer.stat_self()?.stat.mtime;
-    let own = tempfile::Builder::new().prefix(FOLDER_PREFIX).tempdir_in(folder)?;
+    remove_stale(folder);
+    let own = tempfile::Builder::new()
+        .prefix(FOLDER_PREFIX)
+        .rand_bytes(FOLDER_SUFFIX_BYTES)
+        .tempdir_in(folder)?;
+    let lock = File::open(own.path())?;
+    // The lock ends with the process. Some file systems have no locks.
+    drop(lock.try_lock());
     let threads = sys::process::processors();
     let files = AtomicU64::new(0);
     let (began, processor) = (sys::clock::monotonic(), sys::process::cpu_time());
@@ -71,10 +83,31 @@ pub(crate) fn measure(
         elapsed_secs: began.elapsed().as_secs_f64(),
         processor_secs: (sys::process::cpu_time() - processor).as_secs_f64(),
     };
+    drop(lock);
     own.close()?;
     // The folder has again what it had, so its time is not to say that it changed.
     outer.set_modified(modified)?;
     Ok(creation)
+}
+
+/// Removes what killed measurements have left in `folder`: folders that nobody has locked.
+fn remove_stale(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| is_own_name(&entry.file_name())) {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_folder && File::open(entry.path()).is_ok_and(|opened| opened.try_lock().is_ok()) {
+            // A folder that cannot be removed hinders nobody.
+            drop(std::fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
+/// Returns true if a measurement makes folders called `name`.
+fn is_own_name(name: &OsStr) -> bool {
+    let suffix = name.as_bytes().strip_prefix(FOLDER_PREFIX.as_bytes());
+    suffix.is_some_and(|suffix| {
+        suffix.len() == FOLDER_SUFFIX_BYTES && suffix.iter().all(u8::is_ascii_alphanumeric)
+    })
 }
 
 fn make_file(directory: &Arc<Dir>, number: u64) -> std::io::Result<()> {
@@ -97,6 +130,22 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
         let after = std::fs::metadata(folder.path()).and_then(|now| now.modified()).expect("stat");
         assert_eq!(before, after);
+    }
+
+    #[test]
+    fn what_a_killed_measurement_has_left_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [left, running, other] = ["aB3xyz", "000000", "notes"].map(|suffix| {
+            let path = folder.path().join(format!("{FOLDER_PREFIX}{suffix}"));
+            std::fs::create_dir_all(path.join("0")).expect("made");
+            std::fs::write(path.join("0/17"), b"content").expect("written");
+            path
+        });
+        let lock = File::open(&running).expect("opened");
+        lock.try_lock().expect("locked");
+        measure(folder.path(), Duration::ZERO, &|| false).expect("files");
+        let is_there = |path: &Path| path.join("0/17").try_exists().expect("asked");
+        assert_eq!([&left, &running, &other].map(|path| is_there(path)), [false, true, true]);
     }
 
     #[test]
