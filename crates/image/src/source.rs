@@ -294,6 +294,10 @@ impl ImageSource for Source {
         }
     }
 
+    fn failure(&self) -> Option<String> {
+        self.still.failure()
+    }
+
     fn is_unchanged(&self, range: &Range<u64>) -> bool {
         match &self.reader {
             Reader::Export(export) => export.is_unchanged(range),

@@ -208,6 +208,19 @@ impl Still {
         Self { path: path.to_owned(), copy: None, stillness, snapshot: None, freeze, warning }
     }
 
+    /// Returns the reason if the snapshot is lost.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let is_lost = self.snapshot.as_ref().is_some_and(FrozenFilesystem::is_out_of_room);
+        is_lost.then(|| {
+            format!(
+                "the snapshot {} ran out of room, because programs changed too much meanwhile; try \
+                 again when they change less, or use a thin volume, or --snapshot off with \
+                 --freeze",
+                self.path.display()
+            )
+        })
+    }
+
     /// Lets the device go on, and removes the snapshot. Returns warnings about what is left.
     pub(crate) fn end(mut self) -> Vec<String> {
         let mut warnings: Vec<String> = self.freeze.end().into_iter().chain(self.warning).collect();

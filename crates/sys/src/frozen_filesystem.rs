@@ -97,6 +97,14 @@ impl FrozenFilesystem {
         self.root.as_os_str().as_bytes()
     }
 
+    /// Returns true if this is the snapshot of a device and has had no room for the changes of the
+    /// device. Then nothing of it can be read any more.
+    pub fn is_out_of_room(&self) -> bool {
+        let lvs = ["lvs", "--noheadings", "-o", "lv_attr"].map(OsStr::new);
+        let listed = run(&words(&[&lvs[..], &[self.root.as_os_str()]].concat()));
+        listed.is_ok_and(|attributes| is_invalid(&attributes))
+    }
+
     /// Removes the snapshot and everything that was made for it.
     pub fn thaw(mut self) -> io::Result<()> {
         self.undo()
@@ -202,6 +210,12 @@ struct LogicalVolume {
     group: String,
     name: String,
     is_thin: bool,
+}
+
+/// Returns true if the attributes of a logical volume are those of a snapshot that is invalid:
+/// `I`, or `S` if it is suspended, in the fifth place. Source: lvs(8).
+fn is_invalid(attributes: &[u8]) -> bool {
+    matches!(attributes.trim_ascii().get(4), Some(b'I' | b'S'))
 }
 
 /// Returns the name of the volume group that has `device` as a physical volume, even if the kernel
@@ -310,6 +324,19 @@ mod tests {
             assert_eq!(maker(name), None);
         }
         assert!(!is_dead(std::process::id()).expect("asked"));
+    }
+
+    #[test]
+    fn the_attributes_of_a_snapshot_tell_whether_it_is_lost() {
+        for (attributes, is_lost) in [
+            (&b"  swi-I-s---\n"[..], true),
+            (b"  swi-S-s---\n", true),
+            (b"  swi-a-s---\n", false),
+            (b"  Vwi-a-tz--\n", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_invalid(attributes), is_lost, "{}", attributes.escape_ascii());
+        }
     }
 
     #[test]

@@ -68,6 +68,12 @@ pub trait ImageSource: Sync {
     /// `offset` is. Only the end of the source may have another length.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// Returns the reason if nothing of the source can be read any more. It is asked for after an
+    /// error.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// Returns true if it is known that nothing in `range` was written since the last image.
     fn is_unchanged(&self, _range: &Range<u64>) -> bool {
         false

@@ -143,6 +143,7 @@ impl<'a> PartReader<'a> {
         let Err(error) = source.read_at(self.at(range, run.clone()), run.start) else {
             return Ok(());
         };
+        fail_with(source)?;
         // Only some blocks of the run are bad.
         let mut offset = run.start;
         let mut found = false;
@@ -160,10 +161,19 @@ impl<'a> PartReader<'a> {
             }
             offset = end;
         }
+        if found {
+            // The source may have failed among the blocks.
+            fail_with(source)?;
+        }
         // The error may pass: then the blocks have been read one by one.
         debug_assert!(found || error.kind() != io::ErrorKind::UnexpectedEof, "{error}");
         Ok(())
     }
+}
+
+/// Fails if all of the source is lost: its blocks are not bad blocks, which may be skipped.
+fn fail_with(source: &dyn ImageSource) -> io::Result<()> {
+    source.failure().map_or(Ok(()), |reason| Err(io::Error::other(reason)))
 }
 
 /// Returns the parts of `used` in `range`, with whole blocks. Runs that are close to each other are
@@ -204,6 +214,8 @@ mod tests {
         content: Vec<u8>,
         used: Vec<Range<u64>>,
         bad: Vec<u64>,
+        /// True if all of it is lost after the first error.
+        is_snapshot: bool,
     }
 
     impl ImageSource for Memory {
@@ -224,6 +236,10 @@ mod tests {
             }
             buffer.copy_from_slice(&self.content[to_usize(offset)..to_usize(end)]);
             Ok(())
+        }
+
+        fn failure(&self) -> Option<String> {
+            self.is_snapshot.then(|| "the snapshot is lost".to_owned())
         }
 
         fn describe(&self) -> io::Result<ImageDescription> {
@@ -265,7 +281,7 @@ mod tests {
     fn only_what_is_used_is_read() {
         let content = vec![7; 3 << 20];
         let used = vec![100..200, (2 << 20) + 5000..(2 << 20) + 6000];
-        let memory = Memory { content, used, bad: vec![1 << 20] };
+        let memory = Memory { content, used, bad: vec![1 << 20], is_snapshot: false };
         let (sink, errors) = read(&memory, false).expect("the bad block is not used");
         assert!(errors.is_empty());
         assert_eq!(sink.chunks, 2);
@@ -279,7 +295,7 @@ mod tests {
     fn an_error_is_named_with_its_offset_or_skipped() {
         let used = Vec::from([0..1 << 20]);
         let bad = vec![8192, 12_288, 40_960];
-        let memory = Memory { content: vec![7; 1 << 20], used, bad };
+        let mut memory = Memory { content: vec![7; 1 << 20], used, bad, is_snapshot: false };
         let error = read(&memory, false).map(|_| ()).expect_err("a bad block");
         assert_eq!(error.to_string(), "at offset 8192: a bad block");
         let (sink, errors) = read(&memory, true).expect("skipped");
@@ -287,6 +303,9 @@ mod tests {
         assert_eq!(errors, [range(8192, 8192), range(40_960, 4096)]);
         let zeros = sink.content.iter().filter(|byte| **byte == 0).count();
         assert_eq!(zeros, 3 * 4096);
+        memory.is_snapshot = true;
+        let error = read(&memory, true).map(|_| ()).expect_err("nothing can be skipped");
+        assert_eq!(error.to_string(), "the snapshot is lost");
     }
 
     proptest! {
@@ -305,7 +324,7 @@ mod tests {
             let cuts: Vec<u64> = cuts.into_iter().filter(|cut| *cut <= length as u64).collect();
             let used: Vec<Range<u64>> =
                 cuts.chunks_exact(2).map(|pair| pair[0]..pair[1]).collect();
-            let memory = Memory { content, used, bad: Vec::new() };
+            let memory = Memory { content, used, bad: Vec::new(), is_snapshot: false };
             let (sink, _) = read(&memory, false).expect("read");
             prop_assert_eq!(sink.content.len(), length);
             for run in &memory.used {

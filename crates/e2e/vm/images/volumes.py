@@ -191,7 +191,7 @@ def test_lvm_full(scene):
             (mount / f"flood {number}").write_bytes(noise(number, 16 * MIB))
             run("sync", "-f", mount.path)
         done = work.end()
-        check(done.code == NOT_DONE and "Input/output error" in done.err,
+        check(done.code == NOT_DONE and "ran out of room" in done.err,
               "a snapshot that is overfull ends the backup with exit code 12", done)
         show(f"the message: {done.said()}")
         group.check_no_snapshot()
