@@ -144,7 +144,7 @@ impl Source {
         let bytes = block::size(&cached)?;
         let used = match options.all_blocks {
             true => Vec::from([0..bytes]),
-            false => used::of_device(&still.path, bytes),
+            false => used::of_device(&still.path, bytes, still.has_frozen_files),
         };
         let direct = block::open_direct(&still.path)?;
         let holds = DeviceContent::of(&still.path).shown();

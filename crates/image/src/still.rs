@@ -1,12 +1,14 @@
 //! Holding a device still while its image is made: snapshots, and commands of the user.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use client::ImageStillness;
 use sys::frozen_filesystem::{self, FrozenFilesystem};
+use sys::mount;
 
 use crate::error::ImageError;
 
@@ -106,6 +108,9 @@ pub(crate) struct Still {
     pub(crate) copy: Option<File>,
     /// `None` if only its counters show whether the device changes.
     pub(crate) stillness: Option<ImageStillness>,
+    /// True if `path` is a snapshot of a file system that was mounted here: the kernel has frozen
+    /// it for that moment.
+    pub(crate) has_frozen_files: bool,
     /// Kept until the image is made.
     snapshot: Option<FrozenFilesystem>,
     freeze: Freeze,
@@ -138,6 +143,7 @@ impl Still {
         if !is_wanted {
             return Ok(Self::as_it_is(path, freeze, None));
         }
+        let was_mounted = is_mounted(path);
         let made = frozen_filesystem::freeze_device(path, number);
         if let Err(error) = &made
             && choice == StillnessChoice::Auto
@@ -157,6 +163,7 @@ impl Still {
             path: device,
             copy: None,
             stillness,
+            has_frozen_files: was_mounted && is_mounted(path),
             snapshot: Some(snapshot),
             freeze,
             warning: None,
@@ -205,7 +212,15 @@ impl Still {
     /// Returns the source that is read itself, held still by the user's command or not at all.
     fn as_it_is(path: &Path, freeze: Freeze, warning: Option<String>) -> Self {
         let stillness = freeze.is_frozen.then_some(ImageStillness::Frozen);
-        Self { path: path.to_owned(), copy: None, stillness, snapshot: None, freeze, warning }
+        Self {
+            path: path.to_owned(),
+            copy: None,
+            stillness,
+            has_frozen_files: false,
+            snapshot: None,
+            freeze,
+            warning,
+        }
     }
 
     /// Returns the reason if the snapshot is lost.
@@ -232,6 +247,12 @@ impl Still {
         }
         warnings
     }
+}
+
+/// Returns true if the file system on `device` is mounted here.
+fn is_mounted(device: &Path) -> bool {
+    let number = std::fs::metadata(device).map(|stat| stat.rdev());
+    number.and_then(mount::point_of_device).is_ok_and(|point| point.is_some())
 }
 
 fn reflinked(path: &Path) -> std::io::Result<File> {

@@ -18,11 +18,12 @@ use crate::content::DeviceContent;
 /// needed.
 const SWAP_HEAD_BYTES: u64 = 64 << 10;
 
-/// Returns the ranges of a block device of `bytes` bytes that may hold data, in order.
-pub(crate) fn of_device(device: &Path, bytes: u64) -> Vec<Range<u64>> {
+/// Returns the ranges of a block device of `bytes` bytes that may hold data, in order. `was_frozen`
+/// says that the kernel has frozen the file system on it, so that all is in its place.
+pub(crate) fn of_device(device: &Path, bytes: u64, was_frozen: bool) -> Vec<Range<u64>> {
     let partitions = block::partitions(device).unwrap_or_default();
     if partitions.is_empty() {
-        return complement(&free_ranges(device).unwrap_or_default(), bytes);
+        return complement(&free_ranges(device, was_frozen).unwrap_or_default(), bytes);
     }
     complement(&free_in_partitions(&partitions), bytes)
 }
@@ -50,13 +51,13 @@ fn free_in_partitions(partitions: &[Partition]) -> Vec<Range<u64>> {
             let start = (range.start + part.start).min(range.end);
             start..(range.start.saturating_add(part.end)).min(range.end)
         };
-        free.extend(free_ranges(device).unwrap_or_default().into_iter().map(within));
+        free.extend(free_ranges(device, false).unwrap_or_default().into_iter().map(within));
     }
     free
 }
 
 /// Returns the ranges of a device that hold nothing that is needed. Fails if nobody knows.
-fn free_ranges(device: &Path) -> io::Result<Vec<Range<u64>>> {
+fn free_ranges(device: &Path, was_frozen: bool) -> io::Result<Vec<Range<u64>>> {
     let number = std::fs::metadata(device)?.rdev();
     if let Some(point) = mount::point_of_device(number)? {
         let root = Dir::open(&point)?;
@@ -66,16 +67,28 @@ fn free_ranges(device: &Path) -> io::Result<Vec<Range<u64>>> {
     }
     match DeviceContent::of(device).kind.as_deref() {
         Some("swap") => Ok(Vec::from([SWAP_HEAD_BYTES..u64::MAX])),
-        Some(kind @ ("ext4" | "xfs")) => free_ranges_unmounted(device, kind),
+        Some(kind @ ("ext4" | "xfs")) => free_ranges_unmounted(device, kind, was_frozen),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
 /// Asks a file system that is not mounted. The kernel refuses it if its journal has changes that
 /// are not in their places, because the device cannot be written.
-fn free_ranges_unmounted(device: &Path, kind: &str) -> io::Result<Vec<Range<u64>>> {
+///
+/// A file system that was frozen has all changes in their places. Nevertheless xfs marks its
+/// journal as one that has some, so that files which are open and deleted are seen to after a
+/// crash. So its journal is left out.
+fn free_ranges_unmounted(
+    device: &Path,
+    kind: &str,
+    was_frozen: bool,
+) -> io::Result<Vec<Range<u64>>> {
     let of = LoopDevice::read_only(&File::open(device)?, 0, 0)?;
-    let mounted = DetachedMount::read_only(of.path().as_os_str().as_bytes(), kind, false)?;
+    let path = of.path().as_os_str().as_bytes();
+    let mounted = DetachedMount::read_only(path, kind, false).or_else(|error| {
+        let is_in_place = was_frozen && kind == "xfs";
+        if is_in_place { DetachedMount::read_only(path, kind, true) } else { Err(error) }
+    })?;
     block::free_ranges(&mounted.root()?, of.path())
 }
 
@@ -101,9 +114,61 @@ fn complement(free: &[Range<u64>], bytes: u64) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt as _;
+    use std::path::PathBuf;
+    use std::process::Command;
+
     use proptest::prelude::*;
 
     use super::*;
+
+    const DISK_BYTES: u64 = 320 << 20;
+
+    fn runs(words: &[&str], path: &Path) -> bool {
+        let output = Command::new(words[0]).args(&words[1..]).arg(path).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    /// Returns a copy of a disk with xfs, taken while its file system was frozen; `None` if this
+    /// machine cannot do that.
+    fn copied_disk(folder: &Path) -> Option<PathBuf> {
+        let [disk, copy, point] = ["disk", "copy", "point"].map(|name| folder.join(name));
+        File::create(&disk).and_then(|file| file.set_len(DISK_BYTES)).expect("a file");
+        std::fs::create_dir(&point).expect("a folder");
+        let name = disk.to_str().expect("a name");
+        if !runs(&["mkfs.xfs", "-q"], &disk) || !runs(&["mount", "-o", "loop", name], &point) {
+            return None;
+        }
+        std::fs::write(point.join("content"), vec![0x5a; 8 << 20]).expect("written");
+        std::fs::write(point.join("gone"), vec![0x5b; 40 << 20]).expect("written");
+        std::fs::remove_file(point.join("gone")).expect("removed");
+        let is_frozen = runs(&["fsfreeze", "--freeze"], &point);
+        let is_copied = runs(&["cp", "--sparse=always", name], &copy);
+        let is_thawed = runs(&["fsfreeze", "--unfreeze"], &point);
+        assert!(runs(&["umount", "--lazy"], &point) && is_frozen && is_copied && is_thawed);
+        Some(copy)
+    }
+
+    #[test]
+    fn free_blocks_of_a_frozen_xfs_are_known_in_spite_of_its_journal() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(copy) = copied_disk(folder.path()) else {
+            eprintln!("skipped: no xfs can be mounted here");
+            return;
+        };
+        free_ranges_unmounted(&copy, "xfs", false).expect_err("the journal has changes");
+        let free = free_ranges_unmounted(&copy, "xfs", true).expect("told");
+        assert!(free.iter().map(|range| range.end - range.start).sum::<u64>() > 150 << 20);
+        let content = File::open(&copy).expect("opened");
+        let mut found = 0;
+        for used in complement(&free, DISK_BYTES) {
+            let mut data = vec![0; usize::try_from(used.end - used.start).expect("small")];
+            content.read_exact_at(&mut data, used.start).expect("read");
+            let is_content = |block: &&[u8]| block.iter().all(|byte| *byte == 0x5a);
+            found += data.chunks(4096).filter(is_content).count();
+        }
+        assert_eq!(found, 2048, "all blocks of the file are used");
+    }
 
     #[test]
     fn all_that_is_not_free_is_used() {
