@@ -22,6 +22,9 @@ const HISTORY: &str = "history.json";
 const KEPT: usize = 200;
 /// Number of comparisons of one kind from which the next prediction is corrected.
 const FITTED: usize = 5;
+/// Time below which a backup says little: starting and ending take most of it, whatever the rates
+/// of the host are.
+const TELLING_SECS: f64 = 0.5;
 
 /// A real backup.
 #[derive(Clone, PartialEq, Debug)]
@@ -123,9 +126,12 @@ impl History {
     }
 
     /// Returns the factor by which real backups of one kind took longer than predicted: the
-    /// geometric mean of the last ones, with their standard deviation.
+    /// geometric mean of the last ones, with their standard deviation. Short ones do not count.
     pub fn fitted(&self, work: Work) -> Option<Estimate> {
-        let same = self.comparisons.iter().rev().filter(|one| one.work == work);
+        let is_telling = |one: &&Comparison| {
+            one.work == work && one.uncorrected_secs.max(one.elapsed_secs) >= TELLING_SECS
+        };
+        let same = self.comparisons.iter().rev().filter(is_telling);
         let ratios = same.map(|one| (one.elapsed_secs / one.uncorrected_secs).ln()).take(FITTED);
         let ratios: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
         if ratios.is_empty() {
@@ -236,6 +242,25 @@ mod tests {
         let same = History { comparisons: vec![comparison(Work::Day, 1.5); 3] };
         let fitted = same.fitted(Work::Day).expect("there are three");
         assert!((fitted.value - 1.5).abs() < 1e-9 && fitted.error < 1e-9, "{fitted:?}");
+    }
+
+    /// A backup of a small tree in 0.004 s made the prediction for a large one 2.5 times too short.
+    #[test]
+    fn short_backups_correct_nothing() {
+        let short = |ratio: f64| Comparison {
+            predicted_secs: 0.01,
+            elapsed_secs: 0.01 * ratio,
+            uncorrected_secs: 0.01,
+            ..comparison(Work::Unchanged, 1.0)
+        };
+        let mut history = History { comparisons: vec![short(0.4); 5] };
+        assert_eq!(history.fitted(Work::Unchanged), None);
+        history.comparisons.insert(0, comparison(Work::Unchanged, 1.5));
+        let fitted = history.fitted(Work::Unchanged).expect("there is one");
+        assert!((fitted.value - 1.5).abs() < 1e-9, "{fitted:?}");
+        // One that took much longer than predicted counts.
+        history.comparisons.push(short(100.0));
+        assert!(history.fitted(Work::Unchanged).expect("there are two").value > 10.0);
     }
 
     #[test]
