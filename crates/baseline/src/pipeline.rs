@@ -79,7 +79,12 @@ fn corrected(prediction: Prediction, fitted: Option<Estimate>) -> Prediction {
     let Some(fitted) = fitted else { return prediction };
     let likely = prediction.secs.likely * fitted.value;
     let deviation = (fitted.error / fitted.value).max(c::DEVIATION_FITTED);
-    Prediction { secs: Range::around(likely, deviation), fitted: fitted.value, ..prediction }
+    Prediction { secs: time(likely, deviation), fitted: fitted.value, ..prediction }
+}
+
+/// Makes the range of a time of `likely` seconds with the relative deviation `deviation`.
+fn time(likely: f64, deviation: f64) -> Range {
+    Range::around(likely, deviation.hypot(c::DEVIATION_SECS / likely))
 }
 
 impl Facts {
@@ -165,7 +170,7 @@ impl Facts {
         let sizes = c::DEVIATION_SIZE.hypot(spread);
         Prediction {
             work,
-            secs: Range::around(likely, deviation),
+            secs: time(likely, deviation),
             limit: seconds.slowest().stage,
             stages: seconds.stages().into(),
             bytes_read: Range::around(amount.bytes(), 0.0),
@@ -214,7 +219,7 @@ impl Facts {
         let start = c::START_SECS + c::ROUND_TRIPS * self.round_trip;
         Prediction {
             work: Work::Restore,
-            secs: Range::around(start + seconds.together(), c::DEVIATION_RESTORE),
+            secs: time(start + seconds.together(), c::DEVIATION_RESTORE),
             limit: seconds.slowest().stage,
             stages: seconds.stages().into(),
             bytes_read: Range::default(),
@@ -262,7 +267,7 @@ impl Facts {
         let sizes = c::DEVIATION_SIZE.hypot(ratio.error / ratio.value.max(0.01));
         Prediction {
             work: Work::Image,
-            secs: Range::around(start + seconds.together(), c::DEVIATION_TIME.hypot(sizes)),
+            secs: time(start + seconds.together(), c::DEVIATION_TIME.hypot(sizes)),
             limit: seconds.slowest().stage,
             stages: seconds.stages().into(),
             bytes_read: Range::around(bytes, 0.0),

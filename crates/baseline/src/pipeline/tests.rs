@@ -123,8 +123,19 @@ fn earlier_backups_correct_the_next_prediction() {
     let all = predict(&facts(), &fitted);
     let first = &all[0];
     assert!((first.secs.likely / plain.likely - 1.5).abs() < 1e-9 && first.fitted > 1.0);
-    assert!((first.secs.most / first.secs.likely - 1.2).abs() < 1e-9, "{:?}", first.secs);
+    assert!((first.secs.most / first.secs.likely - 1.2).abs() < 1e-3, "{:?}", first.secs);
     assert!((all[1].fitted - 1.0).abs() < 1e-9);
+}
+
+/// A walk of nothing was predicted to take 0.01 s, from 0.008 s to 0.013 s, and took 0.004 s.
+#[test]
+fn a_short_time_has_a_wide_range() {
+    let empty = Files::default();
+    let small = Facts { objects: 11.0, directories: 1.0, small: empty, large: empty, ..facts() };
+    let Range { least, likely, most } = predicted(&small, Work::Unchanged).secs;
+    assert!(likely < 0.02 && least < 0.5 * likely && most > 0.04, "{least} {likely} {most}");
+    let whole = predicted(&facts(), Work::First).secs;
+    assert!(whole.most < 1.35 * whole.likely, "{whole:?}");
 }
 
 #[test]
