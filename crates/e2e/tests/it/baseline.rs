@@ -145,6 +145,11 @@ fn what_cannot_be_measured_is_said() {
         .run(&["baseline", file.to_str().unwrap()])
         .expect(&[12])
         .says("name a directory");
+    let words = ["baseline", scene.tree.to_str().unwrap(), "--quick", "--html"];
+    for page in ["/does/not/exist/page.html", "/tmp"] {
+        let refused = scene.node.run(&[&words[..], &[page]].concat()).expect(&[12]);
+        assert!(refused.says(page).stdout.is_empty(), "nothing was measured");
+    }
     // Without the server everything else is measured.
     scene.server.kill9();
     let report = measure(&scene, &["--json"]).expect(&[0]).json();

@@ -1,5 +1,6 @@
 //! `holdfast baseline`: measures this host and predicts its backups.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,6 +48,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     if args.compare {
         return show_trend(context);
     }
+    args.html.as_deref().map_or(Ok(()), check_page)?;
     sys::process::raise_open_files();
     let home = context.home()?;
     let (client, no_client) = match context.client() {
@@ -68,10 +70,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     if let Some(client) = &client {
         keep_at_server(client, &report, context);
     }
+    show(&report, context);
     if let Some(file) = &args.html {
         write_page(file, &report, &history)?;
     }
-    show(&report, context);
     Ok(DONE)
 }
 
@@ -176,13 +178,27 @@ fn unreadable(home: &Path, error: &std::io::Error) -> CommandError {
     ))
 }
 
+/// Fails if there is no folder for the page, so that this is not known only after the measurement.
+fn check_page(file: &Path) -> Result<(), CommandError> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let found = std::fs::metadata(folder.unwrap_or(Path::new(".")));
+    match found {
+        Err(error) => Err(unwritten(file, &error)),
+        Ok(folder) if !folder.is_dir() => Err(unwritten(file, &ErrorKind::NotADirectory.into())),
+        Ok(_) if file.is_dir() => Err(unwritten(file, &ErrorKind::IsADirectory.into())),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn unwritten(file: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::new(format!("cannot write the report to {}: {error}", file.display()))
+}
+
 fn write_page(file: &Path, report: &Report, history: &History) -> Result<(), CommandError> {
     let shown = |micros| moment::shown(ServerTime(micros));
     let page = baseline::html(report, history, &shown)
         .map_err(|error| CommandError::new(error.to_string()))?;
-    std::fs::write(file, page).map_err(|error| {
-        CommandError::new(format!("cannot write the report to {}: {error}", file.display()))
-    })
+    std::fs::write(file, page).map_err(|error| unwritten(file, &error))
 }
 
 fn show(report: &Report, context: &mut Context) {
