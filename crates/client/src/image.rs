@@ -181,6 +181,13 @@ impl ImageFacts {
         }
     }
 
+    /// Returns the first part of `range` that could not be read.
+    pub(crate) fn unreadable_in(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let ends = |lost: &UnreadableRange| lost.offset..lost.offset.saturating_add(lost.bytes);
+        let mut ranges = self.unreadable.iter().map(ends);
+        ranges.find(|lost| lost.start < range.end && range.start < lost.end)
+    }
+
     /// Returns the attribute of the head.
     pub(crate) fn attribute(&self) -> Xattr {
         let value = serde_json::to_vec(self).expect("numbers and texts are JSON");

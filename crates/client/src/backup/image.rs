@@ -41,7 +41,7 @@ use super::stream::stat_of_stream;
 use super::tally::Tally;
 use super::threads::joined;
 use crate::error::{ClientError, ErrorKind};
-use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout, UnreadableRange};
+use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout};
 use crate::link::Link;
 use crate::link::backup::Rejection;
 use crate::node::home::Home;
@@ -349,13 +349,10 @@ impl<'a> ImageRun<'a> {
     fn has_whole(&self, number: u64) -> bool {
         let range = self.layout.range(number);
         self.last.as_ref().is_some_and(|last| {
-            let ImageFacts { layout, unreadable, .. } = &last.facts;
-            let is_of_part = |lost: &UnreadableRange| {
-                lost.offset < range.end && range.start < lost.offset.saturating_add(lost.bytes)
-            };
+            let layout = last.facts.layout;
             number < layout.parts()
                 && layout.range(number) == range
-                && !unreadable.iter().any(is_of_part)
+                && last.facts.unreadable_in(&range).is_none()
         })
     }
 

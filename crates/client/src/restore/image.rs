@@ -311,11 +311,20 @@ impl ImageReader {
     }
 
     /// Fills `buffer` from `offset` on. Bytes beyond the end of the image are zeros. Fails if the
-    /// server cannot be reached, and if it has lost the data.
+    /// server cannot be reached, if it has lost the data, and if the disk did not give them: the
+    /// zeros in their place were not on the disk.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), ClientError> {
         buffer.fill(0);
         let layout = self.image.facts.layout;
         let end = offset.saturating_add(buffer.len() as u64).min(layout.bytes);
+        if let Some(lost) = self.image.facts.unreadable_in(&(offset..end)) {
+            let message = format!(
+                "bytes {} to {} of the disk could not be read when the image was made",
+                lost.start,
+                lost.end.saturating_sub(1)
+            );
+            return Err(ClientError::new(ErrorKind::Damaged, message));
+        }
         let is_sequential = std::mem::replace(&mut *self.last_end.lock(), end) == offset;
         let mut at = offset;
         while at < end {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fs, io, slice};
 
 use client::{
-    Client, ErrorKind, ImageDescription, ImageOptions, ImageSource, ImageStillness, Progress,
+    Client, ErrorKind, ImageDescription, ImageOptions, ImageReport, ImageSource, ImageStillness,
+    Progress,
 };
 
 use super::{back_up, image, noise, restore};
@@ -289,26 +290,46 @@ fn images_have_their_own_parts_after_the_clock_was_set_back() {
     check(&[&first]);
 }
 
+/// Makes an image called `vm` of a disk of which nobody has written anything.
+fn back_up_idle(scene: &Scene, content: &[u8], has_bad_block: bool) -> ImageReport {
+    let disk = IdleDisk { content: content.to_vec(), used: 0..content.len() as u64, has_bad_block };
+    let options =
+        ImageOptions { name: b"vm".to_vec(), skips_errors: true, ..ImageOptions::default() };
+    let client = Client::open(scene.node.home()).unwrap();
+    client.back_up_image(&options, &disk, &Arc::new(Progress::default())).unwrap()
+}
+
 /// The part kept its zeros, and the image said that everything was read. A disk that had grown kept
 /// the old length of its last part.
 #[test]
 fn what_the_last_image_lacks_is_read_whatever_a_bitmap_says() {
     let scene = Scene::new();
     let content = noise(1, 3 << 20);
-    let back_up_first = |bytes: usize, has_bad_block: bool| {
-        let content = content[..bytes].to_vec();
-        let disk = IdleDisk { used: 0..bytes as u64, content, has_bad_block };
-        let options =
-            ImageOptions { name: b"vm".to_vec(), skips_errors: true, ..ImageOptions::default() };
-        let client = Client::open(scene.node.home()).unwrap();
-        client.back_up_image(&options, &disk, &Arc::new(Progress::default())).unwrap()
-    };
-    assert_eq!(back_up_first(2 << 20, true).facts.unreadable.len(), 1);
-    let again = back_up_first(2 << 20, false);
+    let (small, large) = (&content[..2 << 20], &content[..]);
+    assert_eq!(back_up_idle(&scene, small, true).facts.unreadable.len(), 1);
+    let again = back_up_idle(&scene, small, false);
     assert_eq!((again.changed_parts, again.facts.unreadable.len()), (1, 0));
-    assert_eq!(back_up_first(2 << 20, false).changed_parts, 0, "the bitmap saves reading");
-    assert_eq!(back_up_first(3 << 20, false).changed_parts, 1);
+    assert_eq!(back_up_idle(&scene, small, false).changed_parts, 0, "the bitmap saves reading");
+    assert_eq!(back_up_idle(&scene, large, false).changed_parts, 1);
     let out = scene.scratch.join("out");
     restore(&scene, Path::new("vm"), &out, &[]).expect(&[0]);
     assert!(fs::read(&out).unwrap() == content);
+}
+
+/// Files came out of the image with zeros in place of what the disk did not give.
+#[test]
+fn what_a_disk_did_not_give_is_an_error_in_its_image() {
+    let scene = Scene::new();
+    let content = noise(1, 2 << 20);
+    back_up_idle(&scene, &content, true);
+    let client = Client::open(scene.node.home()).unwrap();
+    let reader = client.image_reader(client.image(b"vm", None).unwrap());
+    let mut buffer = vec![0; 4096];
+    reader.read_at(&mut buffer, 4096).unwrap();
+    assert!(buffer == content[4096..8192]);
+    for offset in [0, 4095] {
+        let error = reader.read_at(&mut buffer, offset).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Damaged);
+        assert!(error.message.contains("bytes 0 to 4095 of the disk"), "{error}");
+    }
 }
