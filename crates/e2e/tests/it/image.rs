@@ -581,7 +581,11 @@ fn errors_of_a_disk_are_named_and_can_be_skipped() {
     drop(server.kill());
     drop(server.wait());
     let out = scene.scratch.join("out");
-    restore(&scene, Path::new("bad"), &out, &[]).expect(&[0]);
+    restore(&scene, Path::new("bad"), &out, &[])
+        .expect(&[0])
+        .says("Not readable on the disk, zeros in the image:\n  bytes 3145728 to 3153919");
+    let verified = image(&scene, &["verify"], Path::new("bad")).expect(&[0]).json();
+    assert_eq!(verified["unreadable"], expected);
     let mut restored = fs::read(&out).unwrap();
     assert_eq!(restored[3_145_728..3_153_920], [0; 8192]);
     restored[3_145_728..3_153_920].copy_from_slice(&content[3_145_728..3_153_920]);

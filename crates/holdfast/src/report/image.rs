@@ -136,6 +136,7 @@ pub(crate) struct ImageRestoreDocument<'a> {
     data_bytes: u64,
     bytes_transferred: u64,
     lost: Vec<LostDocument<'a>>,
+    unreadable: Vec<RangeDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     different_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -172,6 +173,7 @@ impl<'a> ImageRestoreDocument<'a> {
             data_bytes: report.data_bytes,
             bytes_transferred: report.bytes_transferred,
             lost: report.lost.iter().map(lost).collect(),
+            unreadable: range_documents(&image.facts),
             different_bytes: None,
             different: Vec::new(),
             elapsed_secs: report.elapsed.as_secs_f64(),
@@ -194,7 +196,6 @@ impl<'a> ImageRestoreDocument<'a> {
 pub(crate) fn image_text(name: &[u8], report: &ImageReport) -> String {
     let ImageReport { backup, facts, parts, changed_parts } = report;
     let holds = facts.holds.as_ref().map(|holds| format!(", {holds}")).unwrap_or_default();
-    let unreadable = facts.unreadable.iter().map(|range| (range.offset, range.bytes, ""));
     [
         format!("Image of {}{}\n", escaped(name), printable(&holds)),
         bytes_line("Size of the disk:", facts.layout.bytes),
@@ -210,7 +211,7 @@ pub(crate) fn image_text(name: &[u8], report: &ImageReport) -> String {
         line("Elapsed processing time:", &quantity::clock(backup.elapsed), ""),
         interruption_lines(backup.interruptions),
         format!("\n{}", stages_text(&backup.stages, &backup.compressors)),
-        range_lines("Not readable, zeros in the image:", unreadable),
+        unreadable_lines(facts),
         warning_lines(&backup.warnings),
     ]
     .concat()
@@ -235,8 +236,14 @@ pub(crate) fn image_restore_text(
         line("Elapsed processing time:", &quantity::clock(report.elapsed), ""),
         interruption_lines(report.interruptions),
         range_lines("Lost or damaged at the server:", lost),
+        unreadable_lines(&image.facts),
     ]
     .concat()
+}
+
+fn unreadable_lines(facts: &ImageFacts) -> String {
+    let unreadable = facts.unreadable.iter().map(|range| (range.offset, range.bytes, ""));
+    range_lines("Not readable on the disk, zeros in the image:", unreadable)
 }
 
 fn range_lines<'a>(
