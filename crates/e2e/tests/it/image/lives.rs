@@ -61,6 +61,7 @@ struct IdleDisk {
     used: Range<u64>,
     /// True if the first block cannot be read.
     has_bad_block: bool,
+    stillness: ImageStillness,
 }
 
 impl ImageSource for IdleDisk {
@@ -87,7 +88,7 @@ impl ImageSource for IdleDisk {
 
     fn describe(&self) -> io::Result<ImageDescription> {
         Ok(ImageDescription {
-            stillness: ImageStillness::Unchanged,
+            stillness: self.stillness,
             leaves_out_unused: false,
             kind: "NBD export".to_owned(),
             holds: None,
@@ -292,11 +293,16 @@ fn images_have_their_own_parts_after_the_clock_was_set_back() {
 
 /// Makes an image called `vm` of a disk of which nobody has written anything.
 fn back_up_idle(scene: &Scene, content: &[u8], has_bad_block: bool) -> ImageReport {
-    let disk = IdleDisk { content: content.to_vec(), used: 0..content.len() as u64, has_bad_block };
+    let (used, content) = (0..content.len() as u64, content.to_vec());
+    let stillness = ImageStillness::Unchanged;
+    back_up_disk(scene, &IdleDisk { content, used, has_bad_block, stillness })
+}
+
+fn back_up_disk(scene: &Scene, disk: &IdleDisk) -> ImageReport {
     let options =
         ImageOptions { name: b"vm".to_vec(), skips_errors: true, ..ImageOptions::default() };
     let client = Client::open(scene.node.home()).unwrap();
-    client.back_up_image(&options, &disk, &Arc::new(Progress::default())).unwrap()
+    client.back_up_image(&options, disk, &Arc::new(Progress::default())).unwrap()
 }
 
 /// The part kept its zeros, and the image said that everything was read. A disk that had grown kept
@@ -332,4 +338,19 @@ fn what_a_disk_did_not_give_is_an_error_in_its_image() {
         assert_eq!(error.kind, ErrorKind::Damaged);
         assert!(error.message.contains("bytes 0 to 4095 of the disk"), "{error}");
     }
+}
+
+#[test]
+fn a_mixture_of_several_moments_is_called_so_when_it_is_used() {
+    let scene = Scene::new();
+    let (content, stillness) = (noise(1, 100_000), ImageStillness::Fuzzy);
+    let disk = IdleDisk { used: 0..100_000, content, has_bad_block: false, stillness };
+    back_up_disk(&scene, &disk);
+    let out = scene.scratch.join("out");
+    restore(&scene, Path::new("vm"), &out, &[])
+        .expect(&[0])
+        .says("vm changed while its image of 2");
+    back_up_idle(&scene, &disk.content, false);
+    let quiet = restore(&scene, Path::new("vm"), &out, &["--confirm"]).expect(&[0]);
+    assert!(!quiet.stderr.contains("changed while"), "{quiet}");
 }

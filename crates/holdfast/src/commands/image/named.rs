@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use client::{Client, ErrorKind, Image};
-use model::ServerTime;
+use client::{Client, ErrorKind, Image, ImageStillness};
+use model::{ServerTime, escaped};
 
 use crate::error::CommandError;
-use crate::path;
+use crate::output::Output;
+use crate::{moment, path};
 
 /// Finds an image by its name. Images are called after the paths of devices, so a relative path is
 /// tried as it is, and then from the working directory.
@@ -28,5 +29,16 @@ pub(super) fn find(
             })
         }
         found => Ok(found?),
+    }
+}
+
+/// Notes that the content of an image is of several moments, before it is used.
+pub(super) fn note_mixture(image: &Image, output: &Output) {
+    if image.facts.stillness == ImageStillness::Fuzzy {
+        output.note(&format!(
+            "{} changed while its image of {} was made: files in it may be inconsistent",
+            escaped(&image.name),
+            moment::shown(image.taken)
+        ));
     }
 }

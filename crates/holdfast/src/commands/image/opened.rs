@@ -20,6 +20,7 @@ pub(super) fn open(
 ) -> Result<OpenImage, CommandError> {
     let client = context.waiter(link)?.client()?;
     let image = named::find(&client, name, at)?;
+    named::note_mixture(&image, &context.output);
     let opened = OpenImage::open(client.image_reader(image), partition);
     let opened = opened.map_err(|error| match error {
         OpenError::Server(error) => CommandError::from(error),

@@ -47,6 +47,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let waiter = context.watching_waiter(&args.link)?;
     let image = waiter.run(|client, _| named::find(client, &args.name, args.at))?;
+    named::note_mixture(&image, &context.output);
     let bytes = image.facts.layout.bytes;
     let target = Target::open(&args.target, bytes, args.confirm)
         .map_err(|error| CommandError::new(error.to_string()))?;
