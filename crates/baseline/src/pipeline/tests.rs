@@ -138,6 +138,26 @@ fn a_short_time_has_a_wide_range() {
     assert!(whole.most < 1.35 * whole.likely, "{whole:?}");
 }
 
+/// The restores of `docs/performance/prediction.md`: seconds predicted, and seconds that it took.
+#[test]
+fn the_range_of_a_restore_has_what_came() {
+    let Range { least, likely, most } = predicted(&facts(), Work::Restore).secs;
+    let restores = [
+        (3.96, 9.61),
+        (0.70, 0.80),
+        (6.45, 13.72),
+        (6.02, 8.72),
+        (0.61, 0.80),
+        (0.11, 0.16),
+        (20.63, 19.72),
+    ];
+    let is_within = |(predicted, took): &&(f64, f64)| {
+        let ratio = took / predicted;
+        least / likely <= ratio && ratio <= most / likely
+    };
+    assert!(restores.iter().filter(is_within).count() >= 6, "{least} {likely} {most}");
+}
+
 #[test]
 fn threads_that_are_never_short_of_work_wait_for_no_disk() {
     let busy = Cost::of(100.0, 1.0, 1.8, 2.0);
