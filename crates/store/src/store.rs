@@ -10,6 +10,7 @@ mod node_clocks;
 mod presence;
 mod rebuild;
 mod room;
+pub(crate) mod trusted_time;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use self::derived_index::DerivedIndex;
 use self::drills::Drills;
 use self::node_clocks::NodeClocks;
 use self::presence::Presence;
+use self::trusted_time::TrustedTime;
 use self::users::Users;
 use crate::contacts::Contacts;
 use crate::error::StoreError;
@@ -102,6 +104,8 @@ pub struct Store {
     pub(crate) recovered: AtomicBool,
     /// Clocks of nodes, with which the server's clock is compared.
     pub(crate) node_clocks: NodeClocks,
+    /// Time before which no change counts as made.
+    pub(crate) trusted_time: TrustedTime,
     /// True while a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
     /// Amounts that domains store, and may store.
@@ -180,10 +184,8 @@ impl Store {
         .map_err(|source| OpenError::Pool { place: specs[0].place(), source })?;
         pools.keep_reserve(config.reserve());
         log_damage(&opened);
-        if fleet.is_some() {
-            fetch_index(&pools, folder);
-        }
-        let (index, complete_to) = DerivedIndex::open(&folder.join(INDEX));
+        let (index, complete_to) = open_index(&pools, folder, fleet.is_some());
+        let trusted_time = TrustedTime::read(&*catalog)?;
         let store = Self {
             catalog,
             pools,
@@ -207,6 +209,7 @@ impl Store {
             copying: Mutex::default(),
             recovered: AtomicBool::new(hold::is_held(folder)),
             node_clocks: NodeClocks::default(),
+            trusted_time,
             drills: Drills::default(),
             presence: Presence::default(),
             expiring: AtomicBool::new(false),
@@ -657,6 +660,15 @@ impl Store {
     pub(crate) fn next_session(&self) -> SessionId {
         SessionId(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
     }
+}
+
+/// Opens the chunk index in the server's folder. Returns it with the last pack up to which it is
+/// complete.
+fn open_index(pools: &Pools, folder: &Path, is_in_fleet: bool) -> (DerivedIndex, PackNumber) {
+    if is_in_fleet {
+        fetch_index(pools, folder);
+    }
+    DerivedIndex::open(&folder.join(INDEX))
 }
 
 /// Fetches the chunk index that another server has stored, if this server's own index lacks many

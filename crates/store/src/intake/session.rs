@@ -15,7 +15,7 @@ use super::prepare::{CommitPoint, Preparation};
 use super::quantum::{Origin, StoredQuantum};
 use super::resolve::{Quanta, ResolvedChange, Resolver};
 use crate::error::StoreError;
-use crate::lifecycle::{archive, images, object_lock};
+use crate::lifecycle::{archive, clock, images, object_lock};
 use crate::pools;
 use crate::store::Claim;
 use crate::store::{CommitFailure, Store, Use};
@@ -87,7 +87,7 @@ impl Intake {
             );
             return Err(StoreError::usage(text));
         }
-        let now = sys::clock::now();
+        let now = clock::time_of_change(store)?;
         // The server first takes in the packs of other servers. So the client need not send quanta
         // again that it has sent to another server.
         store.catch_up()?;
@@ -116,7 +116,7 @@ impl Intake {
             archive,
             locked,
             holding,
-            started: now,
+            started: sys::clock::now(),
             last_change,
             filler,
             quanta: Quanta::new(),
@@ -215,10 +215,10 @@ impl Intake {
     /// Returns the time at which a change counts as made. In a filespace of images it never goes
     /// back.
     fn time_of_change(&self) -> ServerTime {
-        let clock = sys::clock::now();
-        let Some(last) = &self.last_change else { return clock };
+        let now = self.store.time_of_change();
+        let Some(last) = &self.last_change else { return now };
         let mut last = last.lock();
-        *last = clock.max(images::next(*last));
+        *last = now.max(images::next(*last));
         *last
     }
 

@@ -22,9 +22,8 @@ use policy::clock_guard::{self, Discrepancy, Reading, Record, Start, Verdict};
 use crate::counts::counted;
 use crate::error::StoreError;
 use crate::store::Store;
+use crate::store::trusted_time::SEEN;
 
-/// Mark with the latest trusted time.
-const SEEN: &str = "clock seen";
 /// Mark with the number of the start of the machine, and mark with the moment of that start.
 const START_TAG: &str = "clock start";
 const START_MOMENT: &str = "clock start moment";
@@ -91,19 +90,33 @@ fn check_at(store: &Store, clocks: &Clocks) -> Result<Option<Refusal>, StoreErro
     let reading = &clocks.reading;
     let witnesses = witnesses(store, clocks.uptime)?;
     match clock_guard::judge(record.as_ref(), reading, &witnesses) {
-        Verdict::Agrees => keep(store, record.as_ref(), reading)?,
+        Verdict::Agrees => keep(store, record.as_ref(), clocks)?,
         Verdict::Vouched(discrepancy) => {
             let refusal = Refusal { discrepancy };
             tracing::warn!(
                 jump = refusal.jump(),
                 "the clocks of others confirm the server's clock"
             );
-            put(store, &clock_guard::renewed(reading))?;
+            put(store, &clock_guard::renewed(reading), clocks.uptime)?;
             note(store, SERVER, "clock confirmed by other clocks", refusal.jump())?;
         }
         Verdict::Refused(discrepancy) => return Ok(Some(Refusal { discrepancy })),
     }
     Ok(None)
+}
+
+/// Returns the time at which a change of stored data that begins now counts as made. A clock that
+/// is behind the trusted time is looked at once more, because other clocks may confirm it by now.
+pub(crate) fn time_of_change(store: &Store) -> Result<ServerTime, StoreError> {
+    if !store.is_clock_behind() {
+        return Ok(store.time_of_change());
+    }
+    if store.keeps_house() {
+        check(store)?;
+    } else if let Some(record) = record(store)? {
+        store.trusted_time.set(record.seen, sys::clock::uptime());
+    }
+    Ok(store.time_of_change())
 }
 
 /// Makes the server's clock the record of time, because an administrator says that it is right.
@@ -115,7 +128,7 @@ fn confirm_at(store: &Store, clocks: &Clocks) -> Result<(), StoreError> {
     let record = record(store)?;
     let witnesses = witnesses(store, clocks.uptime)?;
     let verdict = clock_guard::judge(record.as_ref(), &clocks.reading, &witnesses);
-    put(store, &clock_guard::renewed(&clocks.reading))?;
+    put(store, &clock_guard::renewed(&clocks.reading), clocks.uptime)?;
     let details = match verdict {
         Verdict::Agrees => "it agreed with the record of time".to_owned(),
         Verdict::Vouched(discrepancy) | Verdict::Refused(discrepancy) => {
@@ -167,16 +180,21 @@ fn last_expiration(store: &Store) -> Result<Option<ServerTime>, StoreError> {
 }
 
 /// Advances the record, at most every few minutes.
-fn keep(store: &Store, record: Option<&Record>, reading: &Reading) -> Result<(), StoreError> {
-    let advanced = clock_guard::advanced(record, reading);
+fn keep(store: &Store, record: Option<&Record>, clocks: &Clocks) -> Result<(), StoreError> {
+    let advanced = clock_guard::advanced(record, &clocks.reading);
     assert!(record.is_none_or(|record| record.seen <= advanced.seen), "trusted time goes on");
     let is_current = |record: &Record| {
         record.start == advanced.start && advanced.seen.0 - record.seen.0 < KEEP_MICROS
     };
-    if record.is_some_and(is_current) { Ok(()) } else { put(store, &advanced) }
+    if record.is_some_and(is_current) {
+        store.trusted_time.set(advanced.seen, clocks.uptime);
+        return Ok(());
+    }
+    put(store, &advanced, clocks.uptime)
 }
 
-fn put(store: &Store, record: &Record) -> Result<(), StoreError> {
+/// Writes the record, which was made when the machine had been up for `uptime`.
+fn put(store: &Store, record: &Record, uptime: Duration) -> Result<(), StoreError> {
     let (tag, moment) = record.start.map_or((0, 0), |start| (start.tag, start.moment.0));
     let mark = |name, value| Write::SetMark { name, value };
     let marks = vec![
@@ -184,7 +202,9 @@ fn put(store: &Store, record: &Record) -> Result<(), StoreError> {
         mark(START_TAG, tag.cast_signed()),
         mark(START_MOMENT, moment),
     ];
-    Ok(store.catalog.commit(marks)?)
+    store.catalog.commit(marks)?;
+    store.trusted_time.set(record.seen, uptime);
+    Ok(())
 }
 
 fn note(store: &Store, actor: &str, what: &str, details: String) -> Result<(), StoreError> {

@@ -95,3 +95,26 @@ fn the_record_is_written_only_when_it_changes() {
     assert!(!is_refused(&server, &clocks(2, 0, 2)));
     assert_eq!(record(), clock_guard::renewed(&clocks(2, 0, 2).reading));
 }
+
+/// The battery of the clock is empty, and no time server has set it yet. By the right clock, the
+/// version would have ended a year ago, and would expire at once.
+#[test]
+fn what_ends_by_a_clock_that_is_behind_ends_at_the_trusted_time() {
+    let mut server = TestServer::new();
+    server.back_up("/a/", &[("x", &[1])]);
+    let seen = ServerTime(sys::clock::now().0 + 365 * DAY);
+    let reading = Reading { clock: seen, uptime_micros: DAY, start_tag: Some(1) };
+    let right = Clocks { reading, uptime: sys::clock::uptime() };
+    confirm_at(&server.store, &right).expect("is confirmed");
+    // A new process takes the trusted time from the catalogue.
+    server.reopen();
+    server.back_up("/a/", &[("x", &[2])]);
+    let directory = crate::samples::directory("/a/");
+    let ended = server.store.catalog.versions(server.filespace, &directory).expect("are read");
+    assert_eq!(ended.len(), 1);
+    assert!(ended[0].deactivated >= seen, "{ended:?}");
+    assert!(time_of_change(&server.store).expect("is decided") >= seen);
+    // A node with the same time says that the record was wrong.
+    server.store.hear_clock(NodeId(1), sys::clock::system());
+    assert!(time_of_change(&server.store).expect("is decided") < seen);
+}
