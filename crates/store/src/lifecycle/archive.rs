@@ -21,6 +21,7 @@ use policy::PolicySet;
 
 use crate::counts::counted;
 use crate::error::StoreError;
+use crate::lifecycle::clock;
 use crate::lifecycle::images::{self, Heads};
 use crate::pages::{decode_page, rewritten};
 use crate::selection::select::{Choice, Part, Selection, Unreadable, VersionBatch};
@@ -198,7 +199,7 @@ pub fn add(store: &Store, node: &Node, description: &str) -> Result<ArchiveSumma
         let text = format!("a description must have at most {DESCRIPTION_BYTES_MAX} bytes");
         return Err(StoreError::usage(text));
     }
-    let row = store.catalog.add_archive(node.id, description, sys::clock::now())?;
+    let row = store.catalog.add_archive(node.id, description, clock::time_of_change(store)?)?;
     Ok(ArchiveSummary { row, filespaces: Vec::new() })
 }
 
@@ -233,7 +234,7 @@ pub fn list(
 pub fn set(store: &Store, node: &Node, order: ArchiveOrder) -> Result<ArchiveSummary, StoreError> {
     let number = order.number;
     let row = find(store, node, number)?;
-    let now = sys::clock::now();
+    let now = clock::time_of_change(store)?;
     if order.activates_event && row.event.is_some() {
         let text = format!("the event of archive {number} was already activated");
         return Err(StoreError::conflict(text));
@@ -301,7 +302,7 @@ pub fn delete(
         return Ok(DeletionReport { result: DeletionResult::Counted { versions }, unreadable });
     }
     let _claim = store.claim(filespace.id)?;
-    let now = sys::clock::now();
+    let now = clock::time_of_change(store)?;
     let details = describe(filespace, &path, versions);
     let number = store.catalog.add_deletion(node.id, &details, now)?;
     let row = DeletionRow { number, node: node.id, time: now, details, versions };
