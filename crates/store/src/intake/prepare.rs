@@ -185,7 +185,7 @@ impl Intake {
         let mut rebound = BTreeSet::new();
         if let Some(holding) = &self.holding {
             rebound = self::rebound(&current, &change.updated);
-            holding.add(&change.backed_up, &mut prepared.holds);
+            holding.add(&change.backed_up, at.now, &mut prepared.holds);
         }
         let before = prepared.archived;
         if self.archive.is_some() {
@@ -202,7 +202,7 @@ impl Intake {
             for page in &changed.pages {
                 let objects = decode_page(page)?;
                 let bound = objects.iter().filter(|object| rebound.contains(&object.name));
-                holding.add(bound, &mut prepared.holds);
+                holding.add(bound, at.now, &mut prepared.holds);
             }
         }
         Ok(changed)

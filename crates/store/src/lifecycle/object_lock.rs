@@ -105,9 +105,13 @@ impl HoldRules {
         (any && store.pools.has_locks()).then(|| Self { set: set.clone(), archive })
     }
 
-    /// Adds the holds of the packs of `objects`, which are stored now.
-    pub fn add<'a>(&self, objects: impl IntoIterator<Item = &'a Object>, holds: &mut Holds) {
-        let now = sys::clock::now();
+    /// Adds the holds of the packs of `objects`, which are stored at the time `now`.
+    pub fn add<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Object>,
+        now: ServerTime,
+        holds: &mut Holds,
+    ) {
         for object in objects {
             let archive = self.archive.map(|created| ArchiveTimes { created, event: None });
             if let Some(hold) = hold_of(&self.set, object, None, archive, now) {
