@@ -143,7 +143,8 @@ impl Ownership {
         if owner.is_some_and(|owner| owner != instance.id && !instance.may_succeed(owner)) {
             return Err(OpenError::Owned { place: spec.place() });
         }
-        // The lock on the folder says that an earlier process with the same identity is dead.
+        // The lock on the folder says that an earlier process of this machine with the same
+        // identity is dead.
         check_lease(spec, Some(instance.id))?;
         spec.take_lease(instance.id).map_err(unusable(spec))?;
         if owner == Some(instance.id) { Ok(()) } else { self.become_owner(spec) }

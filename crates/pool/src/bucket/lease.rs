@@ -14,6 +14,10 @@
 //!
 //! Requests that a holder has sent before its lease ended may still arrive. Only clocks that
 //! nobody can set are used, and each only on its own machine.
+//!
+//! The lock on its folder tells a server that an earlier process on this machine is dead. It tells
+//! nothing about a clone of the machine, whose folder and identity are the same. So a holder names
+//! the start of its machine, and the lease of another start is watched.
 
 use std::io;
 use std::time::Duration;
@@ -22,7 +26,7 @@ use data_encoding::HEXLOWER;
 
 use super::Bucket;
 use super::runtime::runtime;
-use crate::owner::Owner;
+use crate::owner::{self, OWNER_FILE, Owner};
 
 /// Name of the lease's object.
 pub(crate) const LEASE_FILE: &str = "holdfast-lease";
@@ -36,8 +40,11 @@ const WATCH: Duration = Duration::from_secs(60);
 /// Pause between two looks at a lease that is watched.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Identity of a process that holds a lease: random bytes.
+/// Identity of a process that holds a lease: the number of its machine's start, and random bytes.
 type Holder = [u8; 16];
+
+/// Size of the number of a machine's start, in bytes.
+const START_BYTES: usize = 8;
 
 /// Content of the object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +61,30 @@ pub(super) struct Tenure {
     lease: Lease,
     /// Start of the last renewal, as the machine's uptime.
     renewed: Duration,
+}
+
+/// Returns the identity of a process that was made in the start `start` of its machine.
+fn new_holder(start: u64) -> Holder {
+    let mut holder: Holder = sys::entropy::bytes();
+    holder[..START_BYTES].copy_from_slice(&start.to_be_bytes());
+    holder
+}
+
+/// Returns true if the holder of `lease` is dead, for a process that has the lock on the folder of
+/// the server `own` in the start `start` of its machine; 0 is an unknown start.
+fn is_of_the_dead(lease: Lease, own: Option<Owner>, start: u64) -> bool {
+    Some(lease.owner) == own && start != 0 && lease.holder[..START_BYTES] == start.to_be_bytes()
+}
+
+/// Returns true if the process with the lease `own` may renew it. `found` is the lease in the
+/// bucket, and `owner` the owner of a bucket without a lease.
+fn may_renew(own: Lease, found: Option<Lease>, owner: Option<Owner>) -> bool {
+    match found {
+        Some(found) => found.holder == own.holder,
+        // The lease is damaged or was deleted. Or another server took the bucket, and has given its
+        // lease back meanwhile; then it is the owner.
+        None => owner.is_none_or(|owner| owner == own.owner),
+    }
 }
 
 impl Lease {
@@ -78,11 +109,12 @@ impl Lease {
 }
 
 impl Bucket {
-    /// Returns true if a server other than `own` uses the bucket. Waits until the lease changes, or
-    /// for a minute.
+    /// Returns true if another process uses the bucket. The caller has the lock on the folder of
+    /// the server `own`. Waits until the lease changes, or for a minute.
     pub(crate) fn is_leased_by_another(&self, own: Option<Owner>) -> io::Result<bool> {
+        let start = sys::process::boot_tag();
         let first = match self.read_lease()? {
-            Some(lease) if Some(lease.owner) != own => lease,
+            Some(lease) if !self.holds(lease) && !is_of_the_dead(lease, own, start) => lease,
             Some(_) | None => return Ok(false),
         };
         let (bucket, secs) = (&self.url, WATCH.as_secs());
@@ -92,11 +124,16 @@ impl Bucket {
             sys::clock::sleep(LOOK);
             match self.read_lease()? {
                 Some(lease) if lease == first => {}
-                Some(lease) => return Ok(Some(lease.owner) != own),
+                Some(lease) => return Ok(!is_of_the_dead(lease, own, start)),
                 None => return Ok(false),
             }
         }
         Ok(false)
+    }
+
+    /// Returns true if `lease` is the lease of this process.
+    fn holds(&self, lease: Lease) -> bool {
+        self.tenure.lock().is_some_and(|tenure| tenure.lease.holder == lease.holder)
     }
 
     /// Takes the lease for the server `owner`. The caller has found that no other server uses the
@@ -105,7 +142,8 @@ impl Bucket {
         if self.tenure.lock().is_some_and(|tenure| tenure.lease.owner == owner) {
             return Ok(());
         }
-        self.put_lease(Lease { owner, holder: sys::entropy::bytes(), count: 0 })
+        let holder = new_holder(sys::process::boot_tag());
+        self.put_lease(Lease { owner, holder, count: 0 })
     }
 
     /// Renews the lease of this process, if it has one and it is time. Returns false if another
@@ -145,12 +183,19 @@ impl Bucket {
         if sys::clock::uptime() - renewed < age {
             return Ok(true);
         }
-        // A lease that is damaged or was deleted is written again.
-        if self.read_lease()?.is_some_and(|found| found.holder != lease.holder) {
+        let found = self.read_lease()?;
+        let owner = if found.is_none() { self.read_owner()? } else { None };
+        if !may_renew(lease, found, owner) {
             return Ok(false);
         }
         self.put_lease(Lease { count: lease.count + 1, ..lease })?;
         Ok(true)
+    }
+
+    /// Reads the identity of the server that writes to the bucket; `None` if no server is recorded.
+    pub(crate) fn read_owner(&self) -> io::Result<Option<Owner>> {
+        let text = self.read_beside(OWNER_FILE)?;
+        text.map(|text| owner::parse_file(&text)).transpose()
     }
 
     /// Returns `None` if there is no lease, or if it is damaged.
@@ -186,5 +231,31 @@ mod tests {
         }
         assert_eq!(Lease::parse(text.replace(" 17", " seventeen").as_bytes()), None);
         assert_eq!(Lease::parse(format!("{text}\n").as_bytes()), None);
+    }
+
+    fn lease(owner: u8, start: u64) -> Lease {
+        Lease { owner: Owner([owner; 16]), holder: new_holder(start), count: 0 }
+    }
+
+    /// A clone of a machine has the folder, the identity and the lock of the original.
+    #[test]
+    fn only_a_process_of_the_same_server_and_start_of_the_machine_is_known_to_be_dead() {
+        let own = Some(Owner([1; 16]));
+        assert!(is_of_the_dead(lease(1, 7), own, 7));
+        assert!(!is_of_the_dead(lease(1, 8), own, 7), "it may run on a clone of this machine");
+        assert!(!is_of_the_dead(lease(2, 7), own, 7));
+        assert!(!is_of_the_dead(lease(1, 7), None, 7));
+        assert!(!is_of_the_dead(lease(1, 0), own, 0), "nobody knows the start");
+    }
+
+    /// A machine slept, and another server took its bucket and gave the lease back meanwhile.
+    #[test]
+    fn a_lease_is_not_renewed_after_another_server_has_taken_the_bucket() {
+        let own = lease(1, 7);
+        assert!(may_renew(own, Some(Lease { count: 9, ..own }), None));
+        assert!(!may_renew(own, Some(lease(1, 7)), None), "another process has it");
+        assert!(may_renew(own, None, Some(own.owner)), "somebody has deleted it");
+        assert!(may_renew(own, None, None));
+        assert!(!may_renew(own, None, Some(Owner([2; 16]))));
     }
 }

@@ -19,7 +19,7 @@ use crate::error::ReadError;
 use crate::hold::Hold;
 use crate::mark::{MARK_FILE, Mark, marked_by_another};
 use crate::open::{self, NewPackId, OpenPack, Sealer};
-use crate::owner::{self, OWNER_FILE, Owner};
+use crate::owner::{OWNER_FILE, Owner};
 use crate::pack::pack_bytes;
 use crate::reserve::Margin;
 use crate::source::Source;
@@ -180,8 +180,7 @@ impl SideFiles for BucketStorage {
     }
 
     fn read_owner(&self) -> io::Result<Option<Owner>> {
-        let text = self.bucket.read_beside(OWNER_FILE)?;
-        text.map(|text| owner::parse_file(&text)).transpose()
+        self.bucket.read_owner()
     }
 
     fn write_owner(&self, owner: Owner) -> io::Result<()> {
