@@ -88,7 +88,7 @@ impl PageSpan {
 pub trait Pages {
     /// Calls `visit` with the digest of every page at or below `within`, in no order, until `visit`
     /// returns false. For the root this includes the page above the root, which holds the root
-    /// itself.
+    /// itself. `visit` may take long: nothing is held while it runs, and it sees later changes.
     fn digests(
         &self,
         filespace: FilespaceId,

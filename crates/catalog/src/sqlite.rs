@@ -214,13 +214,6 @@ impl Engine for Sqlite {
         self.look(|connection| query(connection))
     }
 
-    fn read_once<T>(
-        &self,
-        query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
-    ) -> Result<T, CatalogError> {
-        self.look(|connection| query(connection))
-    }
-
     /// Copies database page by database page, so that unchanged pages are at the same places as in
     /// the previous copy.
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {

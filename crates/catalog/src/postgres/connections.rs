@@ -10,10 +10,6 @@ use crate::CatalogError;
 
 /// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 32;
-/// Maximum number of connections of callers that pass on rows while they read them. The remaining
-/// connections are for other callers, which go on even if every caller that passes on rows waits
-/// for something.
-const PASSING_MAX: usize = CONNECTIONS_MAX / 2;
 /// Time for which a caller waits for a database that does not answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause between two attempts to connect.
@@ -23,31 +19,16 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Connections {
     connector: Connector,
     list: Mutex<List>,
-    /// Signal for each connection or permit that is given back.
+    /// Signal for each connection that is given back.
     returned: Condvar,
 }
 
-/// Invariants: `idle.len() <= open <= CONNECTIONS_MAX`, `passing <= PASSING_MAX`.
+/// Invariant: `idle.len() <= open <= CONNECTIONS_MAX`.
 #[derive(Default)]
 struct List {
     idle: Vec<Session>,
     /// Number of idle and used connections.
     open: usize,
-    /// Number of permits to pass on rows that are in use.
-    passing: usize,
-}
-
-/// Permit to pass on rows while reading them. Dropping the permit gives it back.
-pub(super) struct PassingPermit<'a>(&'a Connections);
-
-impl Drop for PassingPermit<'_> {
-    fn drop(&mut self) {
-        let mut list = self.0.list.lock();
-        assert!(list.passing > 0, "this permit is counted");
-        list.passing -= 1;
-        drop(list);
-        self.0.returned.notify_all();
-    }
 }
 
 impl Connections {
@@ -72,17 +53,6 @@ impl Connections {
                 Err(error) => return Err(CatalogError::Away(error.text)),
             }
         }
-    }
-
-    /// Waits for a permit to pass on rows.
-    pub(super) fn begin_passing(&self) -> PassingPermit<'_> {
-        let mut list = self.list.lock();
-        while list.passing >= PASSING_MAX {
-            list = self.returned.wait(list);
-        }
-        list.passing += 1;
-        assert!(list.passing <= PASSING_MAX, "the loop waits at the limit");
-        PassingPermit(self)
     }
 
     /// Performs `work` on a connection. Waits at most `patience` for a database that does not

@@ -211,14 +211,6 @@ impl Engine for Postgres {
         self.retry(query)
     }
 
-    fn read_once<T>(
-        &self,
-        query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
-    ) -> Result<T, CatalogError> {
-        let _permit = self.connections.begin_passing();
-        self.connections.with(PATIENCE, |session| query(session))?
-    }
-
     fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,

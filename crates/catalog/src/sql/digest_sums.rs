@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use model::{DirPath, FilespaceId};
+use model::FilespaceId;
 
-use super::{Row, Sql, pages, params};
+use super::pages::{PageNumbers, digest_columns, page_numbers};
+use super::{Row, Sql, params};
 use crate::{CatalogError, PageDigest};
 
 /// The changes of sums by a batch.
@@ -50,10 +51,12 @@ pub(super) fn kept(sql: &dyn Sql, filespace: FilespaceId) -> Result<Option<u128>
 /// Adds up the digest rows of a filespace, and keeps their sum. Nobody changes the filespace
 /// meanwhile.
 pub(super) fn count(sql: &dyn Sql, filespace: FilespaceId) -> Result<u128, CatalogError> {
+    let PageNumbers { first, end } = page_numbers(filespace);
+    let select = "SELECT hash, digest, first FROM digest WHERE id >= ? AND id < ?";
     let mut sum = 0_u128;
-    pages::digests(sql, filespace, &DirPath::above_root(), &mut |row| {
-        sum = sum.wrapping_add(row.addend());
-        true
+    sql.each(select, params![first, end], &mut |row| {
+        sum = sum.wrapping_add(digest_columns(row)?.addend());
+        Ok(true)
     })?;
     put(sql, filespace, sum)?;
     Ok(sum)

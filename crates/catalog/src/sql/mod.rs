@@ -68,12 +68,6 @@ pub(crate) trait Engine: Send + Sync {
         query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError>;
 
-    /// Runs `query` exactly once, because it passes on rows while it reads them.
-    fn read_once<T>(
-        &self,
-        query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
-    ) -> Result<T, CatalogError>;
-
     /// Performs `work` as a whole or not at all, and waits until it is durable. `work` may be
     /// called more than once.
     fn write<T: Send + 'static>(

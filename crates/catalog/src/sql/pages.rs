@@ -9,6 +9,10 @@ use super::digest_sums::{self, SumChanges};
 use super::{Engine, Row, Sql, ToValue, params, row_count};
 use crate::{CatalogError, PageDigest, PageKey, PageRow, PageSpan, Pages};
 
+/// Maximum number of digests that are read at once. The caller may wait for a client while it
+/// passes them on, and holds no connection and no transaction meanwhile.
+const DIGESTS_AT_ONCE: usize = 4096;
+
 /// Number of low bits of a page's number that hold the page's count within its filespace.
 pub(crate) const PAGE_COUNT_BITS: u32 = 36;
 
@@ -19,7 +23,10 @@ impl<E: Engine> Pages for E {
         within: &DirPath,
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError> {
-        self.read_once(|sql| digests(sql, filespace, within, visit))
+        if within.as_bytes().len() <= 1 {
+            return all_digests(self, filespace, visit);
+        }
+        digests_in(self, filespace, &PageSpan::Subtree(within.clone()), visit)
     }
 
     fn directory_digests(
@@ -28,7 +35,7 @@ impl<E: Engine> Pages for E {
         directory: &DirPath,
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError> {
-        self.read_once(|sql| directory_digests(sql, filespace, directory, visit))
+        digests_in(self, filespace, &PageSpan::Directory(directory.clone()), visit)
     }
 
     fn digest_sum(&self, filespace: FilespaceId) -> Result<u128, CatalogError> {
@@ -103,19 +110,6 @@ pub(crate) fn page_numbers(filespace: FilespaceId) -> PageNumbers {
     PageNumbers { first, end }
 }
 
-/// Calls `visit` with the digest rows of the query until it returns false.
-fn visit_digests(
-    sql: &dyn Sql,
-    select: &str,
-    parameters: &[&dyn ToValue],
-    visit: &mut dyn FnMut(&PageDigest) -> bool,
-) -> Result<(), CatalogError> {
-    sql.each(select, parameters, &mut |row| {
-        let digest = digest_of(row, 0)?;
-        Ok(visit(&digest.ok_or_else(|| CatalogError::impossible("a digest without its path"))?))
-    })
-}
-
 /// Reads the digest row whose columns begin at `column`, if there is one.
 pub(crate) fn digest_of(row: &Row<'_>, column: usize) -> Result<Option<PageDigest>, CatalogError> {
     let Some(hash) = row.get::<Option<[u8; 8]>>(column)? else { return Ok(None) };
@@ -146,34 +140,83 @@ fn known_page(
     })
 }
 
-pub(super) fn digests(
-    sql: &dyn Sql,
-    filespace: FilespaceId,
-    within: &DirPath,
-    visit: &mut dyn FnMut(&PageDigest) -> bool,
-) -> Result<(), CatalogError> {
-    if within.as_bytes().len() <= 1 {
-        let PageNumbers { first, end } = page_numbers(filespace);
-        let select = "SELECT hash, digest, first FROM digest WHERE id >= ? AND id < ?";
-        return visit_digests(sql, select, &[&first, &end], visit);
-    }
-    let end = within
-        .end_of_subtree()
-        .ok_or_else(|| CatalogError::impossible("a directory path"))?;
-    let select = "SELECT hash, digest, digest.first FROM directory JOIN digest ON digest.id = page
-                  WHERE filespace = ? AND path >= ? AND path < ?";
-    visit_digests(sql, select, &[&filespace.0, &within.as_bytes(), &end], visit)
+/// Reads the digest row in the first columns.
+pub(super) fn digest_columns(row: &Row<'_>) -> Result<PageDigest, CatalogError> {
+    digest_of(row, 0)?.ok_or_else(|| CatalogError::impossible("a digest without its path"))
 }
 
-fn directory_digests(
-    sql: &dyn Sql,
+/// Calls `visit` with the digests of all pages of a filespace, until it returns false.
+fn all_digests(
+    engine: &impl Engine,
     filespace: FilespaceId,
-    directory: &DirPath,
     visit: &mut dyn FnMut(&PageDigest) -> bool,
 ) -> Result<(), CatalogError> {
-    let select = "SELECT hash, digest, digest.first FROM directory JOIN digest ON digest.id = page
-                  WHERE filespace = ? AND path = ?";
-    visit_digests(sql, select, &[&filespace.0, &directory.as_bytes()], visit)
+    let select = "SELECT hash, digest, first, id FROM digest WHERE id >= ? AND id < ?
+                  ORDER BY id LIMIT ?";
+    let (PageNumbers { mut first, end }, limit) =
+        (page_numbers(filespace), row_count(DIGESTS_AT_ONCE));
+    loop {
+        let rows: Vec<(PageDigest, i64)> = engine.read(|sql| {
+            sql.all(select, params![first, end, limit], |row| {
+                Ok((digest_columns(row)?, row.get::<i64>(3)?))
+            })
+        })?;
+        for (digest, _) in &rows {
+            if !visit(digest) {
+                return Ok(());
+            }
+        }
+        let Some((_, last)) = rows.last().filter(|_| rows.len() >= DIGESTS_AT_ONCE) else {
+            return Ok(());
+        };
+        // The numbers advance even in a damaged tree.
+        if *last < first {
+            return Err(CatalogError::impossible("the order of digests"));
+        }
+        first = last.saturating_add(1);
+    }
+}
+
+/// Calls `visit` with the digests of all pages in `span`, until it returns false.
+fn digests_in(
+    engine: &impl Engine,
+    filespace: FilespaceId,
+    span: &PageSpan,
+    visit: &mut dyn FnMut(&PageDigest) -> bool,
+) -> Result<(), CatalogError> {
+    let select = "SELECT hash, digest, digest.first, path, directory.first
+                  FROM directory JOIN digest ON digest.id = page
+                  WHERE filespace = ?1 AND (path, directory.first) >= (?2, ?3) AND path < ?4
+                  ORDER BY path, directory.first LIMIT ?5";
+    let (low, high) = span.bounds();
+    let high = high.ok_or_else(|| CatalogError::impossible("a directory path"))?;
+    let limit = row_count(DIGESTS_AT_ONCE);
+    let mut from: (Vec<u8>, Vec<u8>) = (low.to_vec(), Vec::new());
+    loop {
+        let (mut rows, mut last) = (Vec::new(), from.clone());
+        engine.read(|sql| {
+            rows.clear();
+            sql.each(select, params![filespace.0, from.0, from.1, high, limit], &mut |row| {
+                rows.push(digest_columns(row)?);
+                last = (row.get(3)?, row.get(4)?);
+                Ok(true)
+            })
+        })?;
+        for digest in &rows {
+            if !visit(digest) {
+                return Ok(());
+            }
+        }
+        if rows.len() < DIGESTS_AT_ONCE {
+            return Ok(());
+        }
+        if last < from {
+            return Err(CatalogError::impossible("the order of digests"));
+        }
+        // In byte order nothing lies between a name and the same name followed by NUL.
+        last.1.push(0);
+        from = last;
+    }
 }
 
 /// The digests are read first, because they take far less space than the paths. Usually only the

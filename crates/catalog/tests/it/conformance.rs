@@ -171,6 +171,7 @@ macro_rules! conformance {
                 the_digests_of_a_directory_are_of_its_pages_alone,
                 directories_without_a_digest_are_found,
                 the_scan_ends_when_told_so,
+                many_digests_come_once_and_nothing_is_held_meanwhile,
                 an_empty_filespace_has_no_digests,
             );
             conformance!(@theme versions, $new,

@@ -190,12 +190,16 @@ fn who_listens_slowly_holds_up_nobody() {
             .collect();
         pause(Duration::from_millis(500));
         let written = scope.spawn(|| catalog.commit(vec![event("meanwhile")]));
+        let read = scope.spawn(|| {
+            catalog.digests(filespace, &samples::dir("/"), &mut |_| true).expect("are read");
+        });
         let went_on = (0..500).any(|_| {
             pause(Duration::from_millis(20));
-            written.is_finished()
+            written.is_finished() && read.is_finished()
         });
         is_over.store(true, Ordering::Relaxed);
-        assert!(went_on, "a commit waits for a slow reader");
+        assert!(went_on, "a commit or a reader waits for a slow reader");
+        read.join().expect("no panic");
         written.join().expect("no panic").expect("is committed");
         for listener in listeners {
             assert_eq!(listener.join().expect("no panic"), 1);

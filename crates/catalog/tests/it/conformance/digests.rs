@@ -8,6 +8,9 @@ use super::Engine;
 use crate::contents::{digests, sort_digests};
 use crate::samples::{NO_FILESPACE, add_filespace, dir, directories, key, page, put};
 
+/// Number of digests that are read in three portions.
+const MANY: u32 = 10_000;
+
 fn plant(catalog: &dyn Catalog, filespace: FilespaceId) {
     let mut writes = Vec::new();
     for (state, path) in (1..).zip(directories()) {
@@ -118,6 +121,39 @@ pub(crate) fn the_scan_ends_when_told_so(engine: &dyn Engine) {
             catalog.digests(filespace, &path, &mut visit).expect("are read");
             assert_eq!(seen, wanted);
         }
+    }
+}
+
+/// More digests than are read at once come exactly once. While the caller passes them on, it holds
+/// nothing: a write goes on, and the reader sees it.
+pub(crate) fn many_digests_come_once_and_nothing_is_held_meanwhile(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let (_, neighbour) = add_filespace(&*catalog, "b");
+    plant(&*catalog, neighbour);
+    let row = |number: u32| page(&key(&dir("/a/"), &number.to_be_bytes()), 1);
+    let rows = (1..=MANY).map(|number| put(filespace, row(number)));
+    catalog.commit(rows.collect()).expect("the batch is performed");
+    for which in 0..3 {
+        let mut read = Vec::new();
+        let visit = &mut |digest: &PageDigest| {
+            if read.is_empty() {
+                let changed = PageRow { digest: None, ..row(MANY) };
+                catalog.commit(vec![put(filespace, changed)]).expect("is performed");
+            }
+            read.push((digest.first.clone(), digest.digest.is_some()));
+            true
+        };
+        let visited = match which {
+            0 => catalog.digests(filespace, &DirPath::above_root(), visit),
+            1 => catalog.digests(filespace, &dir("/a/"), visit),
+            _ => catalog.directory_digests(filespace, &dir("/a/"), visit),
+        };
+        visited.expect("are read");
+        read.sort();
+        let expected = (1..=MANY).map(|number| (number.to_be_bytes().to_vec(), number < MANY));
+        assert!(read.into_iter().eq(expected));
+        catalog.commit(vec![put(filespace, row(MANY))]).expect("is performed");
     }
 }
 
