@@ -8,10 +8,10 @@ use store::{Store, StoreError};
 use tokio::sync::{Semaphore, watch};
 
 use crate::activities::Activities;
+use crate::attempts::EnrolAttempts;
 use crate::attendances::Attendances;
 use crate::authority::{Authority, AuthorityError};
 use crate::budget::NodeBudgets;
-use crate::guesses::Guesses;
 use crate::identities::Identities;
 use crate::limits::Limits;
 use crate::measurements::Measurements;
@@ -31,7 +31,7 @@ pub(crate) struct Edge {
     pub(crate) limits: Limits,
     pub(crate) budgets: NodeBudgets,
     /// Failed enrolments.
-    pub(crate) guesses: Guesses,
+    pub(crate) attempts: EnrolAttempts,
     pub(crate) measurements: Measurements,
     /// Agents that are connected.
     pub(crate) attendances: Attendances,
@@ -48,7 +48,7 @@ impl Edge {
         let at_once = STORING_PER_PROCESSOR * sys::process::processors();
         let storing = Arc::new(Semaphore::new(at_once));
         let (limits, identities) = (Limits::new(&store.config), Identities::default());
-        let (budgets, guesses) = (NodeBudgets::default(), Guesses::default());
+        let (budgets, attempts) = (NodeBudgets::default(), EnrolAttempts::default());
         let measurements = Measurements::default();
         Ok(Self {
             store,
@@ -58,7 +58,7 @@ impl Edge {
             storing,
             limits,
             budgets,
-            guesses,
+            attempts,
             measurements,
             attendances: Attendances::default(),
             stop,

@@ -36,10 +36,11 @@ impl Enrolment for EnrolmentApi {
     ) -> Result<Response<proto::Certificate>, Status> {
         let peer = request.extensions().get::<Peer>();
         let Peer { origin, address, .. } = *peer.expect("each connection has a peer");
-        let admitted = self.edge.guesses.admit(&origin, sys::clock::monotonic());
-        admitted.map_err(|pause| too_many(origin, pause))?;
-        let edge = Arc::clone(&self.edge);
         let request = request.into_inner();
+        let (hash, now) = (token_hash(&request.secret), sys::clock::monotonic());
+        let attempt = self.edge.attempts.admit(origin, hash, now);
+        let attempt = attempt.map_err(|pause| too_many(origin, pause))?;
+        let edge = Arc::clone(&self.edge);
         let enrolling = move || match request.node.is_empty() {
             true => enrol(&edge, &request),
             false => enrol_by_key(&edge, &request, address),
@@ -47,9 +48,9 @@ impl Enrolment for EnrolmentApi {
         let enrolled = tokio::task::spawn_blocking(enrolling).await;
         let enrolled = enrolled.map_err(|_| refusal::panicked())?;
         match &enrolled {
-            Ok(_) => self.edge.guesses.succeeded(&origin),
+            Ok(_) => self.edge.attempts.succeeded(&attempt),
             Err(status) if status.code() == Code::PermissionDenied => {
-                self.edge.guesses.failed(origin, sys::clock::monotonic());
+                self.edge.attempts.failed(&attempt, sys::clock::monotonic());
             }
             Err(_) => {}
         }

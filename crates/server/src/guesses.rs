@@ -88,6 +88,11 @@ impl<K: Ord + Clone> Guesses<K> {
         Ok(())
     }
 
+    /// Returns true if an attempt of the origin is counted as failed.
+    pub(crate) fn has_failed(&self, origin: &K) -> bool {
+        self.origins().contains_key(origin)
+    }
+
     /// Counts an attempt with a token that is not valid.
     pub fn failed(&self, origin: K, now: Instant) {
         let mut origins = self.origins();

@@ -12,7 +12,7 @@
 //! | `admin` | requests of administrators |
 //! | `messages` | conversions between messages of the wire and types of the store |
 //! | `port`, `gate` | the port of nodes with its threads, and the check of each request |
-//! | `enrol`, `authority`, `tls`, `connection` | certificates and connections |
+//! | `enrol`, `attempts`, `authority`, `tls`, `connection` | certificates and connections |
 //! | `identities` | nodes that are connected, and from where |
 //! | `activities` | what nodes do at this moment |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
@@ -25,6 +25,7 @@
 mod activities;
 mod actor;
 mod admin;
+mod attempts;
 mod attendance;
 mod attendances;
 mod authority;

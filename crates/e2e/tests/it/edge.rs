@@ -58,6 +58,22 @@ fn guessing_tokens_is_slowed() {
     assert!(slowed[0].contains("127.0.0.1") && slowed[0].contains("wait"), "{answers:?}");
 }
 
+/// A script that tried a token which had ended kept all machines behind its address from enrolling.
+#[test]
+fn one_bad_token_keeps_no_other_machine_of_its_address_from_enrolling() {
+    let scene = Scene::new();
+    let mut client = connect(&scene, Credential::None(scene.server.dir()));
+    let mut attempt = || {
+        let call = client.open(ENROL, &[]);
+        client.finish(call, &field(1, &[7; 32]));
+        client.first(call).expect_err("the token is bad")
+    };
+    let answers: Vec<String> = (0..12).map(|_| attempt()).collect();
+    assert!(answers.iter().any(|answer| answer.starts_with(ABORTED)), "{answers:?}");
+    let other = Node::enrol(&scene.server, "bert");
+    other.backup(&scene.tree, &[]).expect(&[0]);
+}
+
 /// The body of a request was read before anybody looked at the certificate: 320 bodies of 32 MiB
 /// for each connection.
 #[test]
