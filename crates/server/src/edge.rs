@@ -13,6 +13,7 @@ use crate::attendances::Attendances;
 use crate::authority::{Authority, AuthorityError};
 use crate::budget::NodeBudgets;
 use crate::identities::Identities;
+use crate::issued::IssuedCertificates;
 use crate::limits::Limits;
 use crate::measurements::Measurements;
 
@@ -32,6 +33,7 @@ pub(crate) struct Edge {
     pub(crate) budgets: NodeBudgets,
     /// Failed enrolments.
     pub(crate) attempts: EnrolAttempts,
+    pub(crate) issued: IssuedCertificates,
     pub(crate) measurements: Measurements,
     /// Agents that are connected.
     pub(crate) attendances: Attendances,
@@ -59,6 +61,7 @@ impl Edge {
             limits,
             budgets,
             attempts,
+            issued: IssuedCertificates::default(),
             measurements,
             attendances: Attendances::default(),
             stop,

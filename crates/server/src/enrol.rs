@@ -17,6 +17,7 @@ use wire::proto::enrolment_server::Enrolment;
 
 use crate::connection::Peer;
 use crate::edge::Edge;
+use crate::issued;
 use crate::origin::Origin;
 use crate::refusal;
 
@@ -41,10 +42,7 @@ impl Enrolment for EnrolmentApi {
         let attempt = self.edge.attempts.admit(origin, hash, now);
         let attempt = attempt.map_err(|pause| too_many(origin, pause))?;
         let edge = Arc::clone(&self.edge);
-        let enrolling = move || match request.node.is_empty() {
-            true => enrol(&edge, &request),
-            false => enrol_by_key(&edge, &request, address),
-        };
+        let enrolling = move || answer(&edge, &request, address);
         let enrolled = tokio::task::spawn_blocking(enrolling).await;
         let enrolled = enrolled.map_err(|_| refusal::panicked())?;
         match &enrolled {
@@ -67,6 +65,24 @@ fn too_many(origin: Origin, pause: Duration) -> Status {
         "too many enrolments from {origin} failed; wait {secs} {unit}, then try again with a new \
          token"
     ))
+}
+
+/// Gives a certificate, or again the certificate that the same request has got before.
+fn answer(
+    edge: &Edge,
+    request: &proto::EnrolRequest,
+    address: IpAddr,
+) -> Result<proto::Certificate, Status> {
+    let digest = issued::digest(request);
+    if let Some(certificate) = edge.issued.find(&digest, sys::clock::monotonic()) {
+        return Ok(certificate);
+    }
+    let certificate = match request.node.is_empty() {
+        true => enrol(edge, request)?,
+        false => enrol_by_key(edge, request, address)?,
+    };
+    edge.issued.keep(digest, certificate.clone(), sys::clock::monotonic());
+    Ok(certificate)
 }
 
 fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificate, Status> {

@@ -12,7 +12,7 @@
 //! | `admin` | requests of administrators |
 //! | `messages` | conversions between messages of the wire and types of the store |
 //! | `port`, `gate` | the port of nodes with its threads, and the check of each request |
-//! | `enrol`, `attempts`, `authority`, `tls`, `connection` | certificates and connections |
+//! | `enrol`, `attempts`, `issued`, `authority`, `tls`, `connection` | certificates and connections |
 //! | `identities` | nodes that are connected, and from where |
 //! | `activities` | what nodes do at this moment |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
@@ -39,6 +39,7 @@ mod gate;
 mod guesses;
 mod identities;
 mod init;
+mod issued;
 mod limits;
 #[cfg(test)]
 mod lists;

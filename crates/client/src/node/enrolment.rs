@@ -1,6 +1,7 @@
 //! Enrolment: exchanges a token for the node's certificate.
 
 use std::path::Path;
+use std::time::Duration;
 
 use wire::{TokenKind, proto};
 
@@ -16,6 +17,11 @@ use crate::tuning::{JournalChoice, Stillness, Tuning};
 
 /// File that keeps the identity that an enrolment replaces.
 const REPLACED_FILE: &str = "node.pem.replaced";
+
+/// Maximum number of times that a request is sent whose answers are lost.
+const ASKS_MAX: u32 = 5;
+/// Pause before a request is sent again.
+const ASK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Result of an enrolment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,12 +62,7 @@ pub fn enrol(
         signing_request: request.signing_request.clone().into(),
         node,
     };
-    let certificate = runtime.block_on(async {
-        let trust = Trust::Fingerprint(token.ca_fingerprint);
-        let connected = tls::connect(address, trust, &Manner::default()).await?;
-        let mut client = proto::enrolment_client::EnrolmentClient::new(connected.channel);
-        Ok::<_, ClientError>(client.enrol(enrol).await?.into_inner())
-    })?;
+    let certificate = runtime.block_on(ask(address, &token, &enrol))?;
     keep_replaced(home)?;
     write_identity(home, &request, &certificate.chain_pem)?;
     let config = ClientConfig {
@@ -108,6 +109,39 @@ pub fn enrol(
     sys::durable::write(&path, text.as_bytes(), 0o600)
         .map_err(|error| ClientError::file("write", &path, &error))?;
     Ok(Enrolment { node: certificate.node, server: address.to_owned() })
+}
+
+/// Asks the server for a certificate. A request whose answer is lost is sent again: the server may
+/// have made the certificate, and gives it to the same request once more.
+async fn ask(
+    address: &str,
+    token: &wire::Token,
+    request: &proto::EnrolRequest,
+) -> Result<proto::Certificate, ClientError> {
+    let mut is_sent = false;
+    for _ in 1..ASKS_MAX {
+        match ask_once(address, token, request, &mut is_sent).await {
+            Err(error) if error.kind == ErrorKind::Retry && is_sent => {
+                tokio::time::sleep(ASK_PAUSE).await;
+            }
+            asked => return asked,
+        }
+    }
+    ask_once(address, token, request, &mut is_sent).await
+}
+
+/// Asks once. Sets `is_sent` before the request is sent.
+async fn ask_once(
+    address: &str,
+    token: &wire::Token,
+    request: &proto::EnrolRequest,
+    is_sent: &mut bool,
+) -> Result<proto::Certificate, ClientError> {
+    let trust = Trust::Fingerprint(token.ca_fingerprint);
+    let connected = tls::connect(address, trust, &Manner::default()).await?;
+    let mut client = proto::enrolment_client::EnrolmentClient::new(connected.channel);
+    *is_sent = true;
+    Ok(client.enrol(request.clone()).await?.into_inner())
 }
 
 /// Returns the name that the request gives: with an enrolment key the name of the new node, and

@@ -3,11 +3,18 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use e2e::harness::{Node, Outcome, Server, binary, enrol, start};
+use e2e::clock;
+use e2e::harness::{
+    Node, Outcome, Proxy, Server, binary, enrol, start, start_enrolment, start_with_home,
+};
 use e2e::scratch::Scratch;
 
 use crate::scene::Scene;
+
+/// Number of bytes before the end of an enrolment at which its answer is not complete.
+const WITHIN_ANSWER: u64 = 400;
 
 #[test]
 fn certificate_that_is_near_its_end_is_renewed() {
@@ -83,4 +90,27 @@ fn a_revoked_node_enters_only_with_a_new_token() {
         .try_admin(&["node", "revoke", "nobody"])
         .expect(&[12])
         .says("nobody");
+}
+
+/// The token was used up, and the node had no certificate.
+#[test]
+fn an_enrolment_whose_answer_is_lost_gets_its_certificate() {
+    let scene = Scene::new();
+    let proxy = Proxy::start(scene.server.port());
+    let address = format!("127.0.0.1:{}", proxy.port());
+    let home = scene.scratch.join("first");
+    enrol(&home, &address, &scene.server.token("first")).expect(&[0]);
+    let whole = proxy.weather().answered_bytes();
+    proxy.weather().go_down_behind(whole - WITHIN_ANSWER);
+    let home = scene.scratch.join("second");
+    let enrolling = start_enrolment(&home, &address, &scene.server.token("second"), &[]);
+    let is_lost = (0..500).any(|_| {
+        clock::pause(Duration::from_millis(20));
+        proxy.weather().is_down()
+    });
+    assert!(is_lost, "the enrolment ended before its answer was lost");
+    proxy.weather().go_down_behind(u64::MAX);
+    proxy.weather().be_down(false);
+    enrolling.wait().expect(&[0]);
+    start_with_home(&home, &["status"]).wait().expect(&[0]);
 }
