@@ -46,7 +46,7 @@ pub(super) struct Site<'a> {
     pub(super) is_new: bool,
     tally: &'a Tally,
     owner: bool,
-    _parent: Option<Arc<Self>>,
+    parent: Option<Arc<Self>>,
 }
 
 impl Drop for Site<'_> {
@@ -57,6 +57,12 @@ impl Drop for Site<'_> {
         {
             let applied = self.dir.apply(&state.stat, &state.attributes, self.owner);
             note_refusals(self.tally, &self.path, &applied, self.owner);
+        }
+        // The directories above end one after the other, and not one within the other: the last
+        // object of a deep tree would need a deep stack.
+        let mut parent = self.parent.take();
+        while let Some(mut site) = parent.and_then(Arc::into_inner) {
+            parent = site.parent.take();
         }
     }
 }
@@ -183,7 +189,7 @@ impl<'a> Tree<'a> {
                 is_new: false,
                 tally: self.tally,
                 owner: self.owner,
-                _parent: None,
+                parent: None,
             };
             self.open.push((path.clone(), Arc::new(site)));
         }
@@ -234,7 +240,7 @@ impl<'a> Tree<'a> {
             is_new: !existed,
             tally: self.tally,
             owner: self.owner,
-            _parent: Some(Arc::clone(parent)),
+            parent: Some(Arc::clone(parent)),
         })
     }
 
@@ -293,4 +299,42 @@ fn is_right(dir: &Dir, state: &DirState, owner: bool) -> bool {
     let Ok(found) = dir.stat_self() else { return false };
     same_stat(&found.stat, &state.stat, owner)
         && dir.own_attributes().is_ok_and(|attributes| attributes == *state.attributes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::Progress;
+
+    /// The stack of a thread that has the last object of a tree of several thousand levels was too
+    /// small.
+    #[test]
+    fn a_deep_tree_ends_with_a_small_stack() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().as_os_str().as_encoded_bytes();
+        let dir = Arc::new(Dir::open(path).expect("it is there"));
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let site = |parent| Site {
+            dir: Arc::clone(&dir),
+            path: Vec::new(),
+            finish: None,
+            is_new: false,
+            tally: &tally,
+            owner: false,
+            parent,
+        };
+        let make = || {
+            let mut last = None;
+            for _ in 0..100_000 {
+                last = Some(Arc::new(site(last)));
+            }
+            drop(last);
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(256 << 10);
+            let ended = thread.spawn_scoped(scope, make).expect("a thread").join();
+            ended.expect("it ends");
+        });
+        assert_eq!(Arc::strong_count(&dir), 1, "all have ended");
+    }
 }
