@@ -6,6 +6,7 @@ mod condemned_packs;
 mod derived_index;
 pub(crate) mod drills;
 mod following;
+pub(crate) mod kept_chunks;
 mod node_clocks;
 mod presence;
 mod rebuild;
@@ -28,6 +29,7 @@ use self::claims::Claims;
 use self::condemned_packs::condemned_packs;
 use self::derived_index::DerivedIndex;
 use self::drills::Drills;
+use self::kept_chunks::KeptChunks;
 use self::node_clocks::NodeClocks;
 use self::presence::Presence;
 use self::trusted_time::TrustedTime;
@@ -83,6 +85,7 @@ pub struct Store {
     pub(crate) unrecovered: BTreeSet<PackNumber>,
     /// Number of sessions that were opened so far.
     sessions: AtomicU64,
+    pub(crate) kept_chunks: KeptChunks,
     /// Packs that no new page may name. A commit holds the lock from the check of its places to its
     /// end, so that no pack is condemned in between.
     condemned: RwLock<CondemnedPacks>,
@@ -201,6 +204,7 @@ impl Store {
             claims: Arc::new(Claims::new(fleet.clone())),
             unrecovered: opened.damaged.iter().map(|(pack, _)| *pack).collect(),
             sessions: AtomicU64::new(0),
+            kept_chunks: KeptChunks::default(),
             condemned: RwLock::new(condemned_packs(&catalog_packs)),
             fleet,
             users: Arc::default(),

@@ -18,6 +18,7 @@ use crate::error::StoreError;
 use crate::lifecycle::{archive, clock, images, object_lock};
 use crate::pools;
 use crate::store::Claim;
+use crate::store::kept_chunks::KeptShare;
 use crate::store::{CommitFailure, Store, Use};
 
 /// Maximum number of the latest transactions whose quanta a change may refer to. A large file has
@@ -26,6 +27,10 @@ const TRANSACTIONS_KEPT: usize = 4096;
 /// Maximum number of chunks to which a change may refer, in 12 MiB of memory. The quanta of the
 /// last transaction are kept even if they have more chunks.
 const CHUNKS_KEPT: usize = 1 << 18;
+/// Maximum number of chunks to which the changes of all backups of a node may refer, in 180 MiB of
+/// memory. If a node has more, each of its backups keeps [`CHUNKS_KEPT_OF_MANY`].
+const CHUNKS_OF_NODE_KEPT: usize = 1 << 22;
+const CHUNKS_KEPT_OF_MANY: usize = 1 << 14;
 /// Maximum memory, in bytes, that the changes of one transaction take after they are decoded and
 /// resolved. The changes of a client need about 1 KiB for each object.
 const TRANSACTION_MEMORY_MAX: usize = 256 << 20;
@@ -49,8 +54,8 @@ pub struct Intake {
     quanta: Quanta,
     /// Numbers of the quanta of the last transactions, oldest first.
     kept: VecDeque<Vec<u64>>,
-    /// Number of chunks of the quanta in `kept`.
-    kept_chunks: usize,
+    /// Chunks of the quanta in `kept`.
+    kept_chunks: KeptShare,
     /// Directories with a rejected object. Their pages get no digest in this session, not even by a
     /// later change (invariant 3).
     pub(super) lacking: BTreeSet<DirPath>,
@@ -100,6 +105,7 @@ impl Intake {
         };
         let filler = pools::filler(store, node.id)?;
         let filling = store.use_packs(true);
+        let kept_chunks = store.kept_chunks.share(node.id);
         let domains = store.catalog.domains()?;
         let domain = domains.iter().find(|domain| domain.id == node.domain);
         let classes = domain.map_or(&[][..], |domain| &domain.active.classes);
@@ -121,7 +127,7 @@ impl Intake {
             filler,
             quanta: Quanta::new(),
             kept: VecDeque::new(),
-            kept_chunks: 0,
+            kept_chunks,
             lacking: BTreeSet::new(),
             _claim: claim,
             filling,
@@ -225,23 +231,24 @@ impl Intake {
     fn forget_old_quanta(&mut self, numbers: Vec<u64>) {
         let chunks =
             |number: &u64| self.quanta.get(number).map_or(0, |quantum| quantum.places.len());
-        self.kept_chunks += numbers.iter().map(chunks).sum::<usize>();
+        self.kept_chunks.add(numbers.iter().map(chunks).sum());
         self.kept.push_back(numbers);
         while self.keeps_too_much()
             && let Some(old) = self.kept.pop_front()
         {
             for number in old {
                 let chunks = self.quanta.remove(&number).map_or(0, |old| old.places.len());
-                debug_assert!(chunks <= self.kept_chunks, "each kept chunk is counted");
-                self.kept_chunks -= chunks;
+                self.kept_chunks.remove(chunks);
             }
         }
-        debug_assert!(!self.keeps_too_much(), "old quanta are forgotten");
     }
 
     fn keeps_too_much(&self) -> bool {
-        let is_over = self.kept.len() > TRANSACTIONS_KEPT || self.kept_chunks > CHUNKS_KEPT;
-        is_over && self.kept.len() > 1
+        let (own, is_long) = (self.kept_chunks.own(), self.kept.len() > TRANSACTIONS_KEPT);
+        if self.kept_chunks.of_node() > CHUNKS_OF_NODE_KEPT {
+            return own > CHUNKS_KEPT_OF_MANY || is_long;
+        }
+        (own > CHUNKS_KEPT || is_long) && self.kept.len() > 1
     }
 
     /// Returns the grants with which the node may name the chunks of the quantum from now on.

@@ -391,7 +391,8 @@ fn a_session_keeps_chunks_up_to_its_limit() {
     for number in 0..5 {
         let quanta = vec![(number, large_quantum(&server.store, CHUNKS_KEPT / 2))];
         commit(&mut intake, quanta, &no_change).expect("is committed");
-        assert!(intake.kept_chunks <= CHUNKS_KEPT, "{} chunks are kept", intake.kept_chunks);
+        let kept = intake.kept_chunks.own();
+        assert!(kept <= CHUNKS_KEPT, "{kept} chunks are kept");
     }
     assert!(intake.quanta.keys().eq(&[3, 4]));
     // The last transaction is kept even if it is too large: the next changes name its chunks.
@@ -400,6 +401,27 @@ fn a_session_keeps_chunks_up_to_its_limit() {
     assert!(intake.quanta.keys().eq(&[5]));
     commit(&mut intake, Vec::new(), &no_change).expect("is committed");
     assert!(intake.quanta.is_empty());
+}
+
+/// Each of 64 backups of a node kept chunks up to its own limit, and its last transaction.
+#[test]
+fn the_backups_of_a_node_keep_chunks_up_to_a_common_limit() {
+    let server = TestServer::new();
+    let mut intake = server.intake();
+    let no_change = page_change("/");
+    let mut others = server.store.kept_chunks.share(server.node.id);
+    others.add(CHUNKS_OF_NODE_KEPT);
+    let quanta = vec![(1, large_quantum(&server.store, CHUNKS_KEPT_OF_MANY + 1))];
+    commit(&mut intake, quanta, &no_change).expect("is committed");
+    assert!(intake.quanta.is_empty(), "the node has too many");
+    let quanta = vec![(2, large_quantum(&server.store, CHUNKS_KEPT_OF_MANY))];
+    commit(&mut intake, quanta, &no_change).expect("is committed");
+    assert!(intake.quanta.keys().eq(&[2]), "each backup keeps some");
+    drop(others);
+    let quanta = vec![(3, large_quantum(&server.store, CHUNKS_KEPT_OF_MANY + 1))];
+    commit(&mut intake, quanta, &no_change).expect("is committed");
+    assert!(intake.quanta.keys().eq(&[2, 3]));
+    assert_eq!(intake.kept_chunks.of_node(), 2 * CHUNKS_KEPT_OF_MANY + 1);
 }
 
 #[test]
