@@ -26,6 +26,9 @@ const CHECKSUM_BYTES: usize = 8;
 /// size, so that an unchanged part of the file gives the same block.
 pub const BLOCK_BYTES: u64 = 16 << 10;
 
+/// Maximum number of blocks of a catalogue, 16 TiB in all.
+const BLOCKS_MAX: u64 = 1 << 30;
+
 /// Numbers of rows in a catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
@@ -53,17 +56,58 @@ pub struct CatalogCopy {
     /// copy before. Such a copy replaces no other one.
     pub is_doubtful: bool,
     /// Place of each block.
-    pub places: Vec<Place>,
+    pub places: BlockPlaces,
+}
+
+/// Places of blocks, in order. Consecutive places are one run in memory too, so that a short list
+/// takes little memory, whatever it says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct BlockPlaces {
+    /// Code of the first place of each run, and number of its places.
+    runs: Vec<(u64, u64)>,
+    /// Number of places of all runs.
+    count: u64,
+}
+
+impl BlockPlaces {
+    /// Number of the places.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        let codes = self.runs.iter().flat_map(|(first, count)| *first..*first + *count);
+        codes.map(|code| Place::from_code(code).expect("a run has nothing but places"))
+    }
+
+    /// Adds `count` consecutive places. Returns `None` if one of them is impossible.
+    fn push(&mut self, first: u64, count: u64) -> Option<()> {
+        let Some(distance) = count.checked_sub(1) else { return Some(()) };
+        // The codes below the code of a place are codes of places, too.
+        Place::from_code(first.checked_add(distance)?)?;
+        match self.runs.last_mut() {
+            Some((start, length)) if *start + *length == first => *length += count,
+            _ => self.runs.push((first, count)),
+        }
+        self.count += count;
+        Some(())
+    }
+}
+
+impl FromIterator<Place> for BlockPlaces {
+    fn from_iter<I: IntoIterator<Item = Place>>(places: I) -> Self {
+        let mut all = Self::default();
+        for place in places {
+            all.push(place.code(), 1).expect("it is the code of a place");
+        }
+        all
+    }
 }
 
 impl CatalogCopy {
     pub fn encode(&self) -> Vec<u8> {
-        assert_eq!(
-            self.places.len() as u64,
-            self.bytes.div_ceil(BLOCK_BYTES),
-            "each block has a place"
-        );
-        let runs = runs(&self.places);
+        assert_eq!(self.places.count, self.bytes.div_ceil(BLOCK_BYTES), "each block has a place");
+        let runs = &self.places.runs;
         let mut writer = Writer::new();
         writer.raw(&MAGIC);
         writer.raw(&self.number.to_le_bytes());
@@ -80,7 +124,7 @@ impl CatalogCopy {
         let mut expected = 0_u64;
         for (first, count) in runs {
             writer.signed(first.cast_signed().wrapping_sub(expected.cast_signed()));
-            writer.varint(count);
+            writer.varint(*count);
             expected = first + count;
         }
         let mut bytes = writer.finish();
@@ -118,39 +162,27 @@ impl CatalogCopy {
         };
         reader.zeros::<4>()?;
         let blocks = bytes.div_ceil(BLOCK_BYTES);
-        let mut places = Vec::new();
+        if blocks > BLOCKS_MAX {
+            return Err(damaged("it is larger than any catalogue"));
+        }
+        let mut places = BlockPlaces::default();
         let mut expected = 0_u64;
         for _ in 0..reader.count()? {
             let first = expected.wrapping_add_signed(reader.signed()?);
             let count = reader.varint()?;
-            if count > blocks - places.len() as u64 {
+            if count > blocks - places.count {
                 return Err(damaged("it lists more blocks than the catalogue has"));
             }
-            for code in first..first.saturating_add(count) {
-                places.push(Place::from_code(code).ok_or(damaged("a place is impossible"))?);
-            }
+            places.push(first, count).ok_or(damaged("a place is impossible"))?;
             expected = first.saturating_add(count);
         }
         reader.end()?;
-        if places.len() as u64 == blocks {
+        if places.count == blocks {
             Ok(Self { number, taken, bytes, digest, census, is_doubtful, places })
         } else {
             Err(damaged("it lists fewer blocks than the catalogue has"))
         }
     }
-}
-
-/// Returns the runs of consecutive places: the code of each run's first place, and the number of
-/// places.
-fn runs(places: &[Place]) -> Vec<(u64, u64)> {
-    let mut runs: Vec<(u64, u64)> = Vec::new();
-    for place in places {
-        match runs.last_mut() {
-            Some((first, count)) if *first + *count == place.code() => *count += 1,
-            _ => runs.push((place.code(), 1)),
-        }
-    }
-    runs
 }
 
 #[cfg(test)]
@@ -190,6 +222,27 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(CatalogCopy::decode(&bytes[..end]).is_err(), "cut at {end}");
         }
+    }
+
+    /// A list of hundred bytes took the memory of all the blocks that it claims.
+    #[test]
+    fn a_short_list_of_many_blocks_takes_little_memory() {
+        let places = BlockPlaces { runs: vec![(7, BLOCKS_MAX)], count: BLOCKS_MAX };
+        let all = CatalogCopy { bytes: BLOCKS_MAX * BLOCK_BYTES, places, ..copy(0) };
+        let list = all.encode();
+        assert!(list.len() < 150, "{} bytes", list.len());
+        assert_eq!(CatalogCopy::decode(&list), Ok(all));
+    }
+
+    #[test]
+    fn places_come_in_their_order() {
+        let codes = [5, 6, 7, 2, 3, 9, 9];
+        let places = || codes.iter().map(|code| Place::from_code(*code).expect("a place"));
+        let listed: BlockPlaces = places().collect();
+        assert!(listed.iter().eq(places()));
+        assert_eq!((listed.count(), listed.runs.len()), (7, 4));
+        assert_eq!(BlockPlaces::default().push(u64::MAX, 1), None);
+        assert_eq!(BlockPlaces::default().push((1 << 63) - 1, 2), None);
     }
 
     #[test]

@@ -145,8 +145,9 @@ fn catalog_copies() {
         census: Census { nodes: 2, filespaces: 3, pages: 400, versions: 5_000_000_000 },
         is_doubtful: true,
         places: [(9, 3), (9, 4), (2, 0)]
+            .into_iter()
             .map(|(pack, at)| Place::new(PackNumber(pack), at))
-            .into(),
+            .collect(),
     };
     assert_eq!(CatalogCopy::decode(&golden("catalog-copy", &copy.encode())), Ok(copy));
 }

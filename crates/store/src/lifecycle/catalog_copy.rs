@@ -280,6 +280,7 @@ pub fn run(
     assert_eq!(places.len() as u64, outcome.bytes.div_ceil(BLOCK_BYTES), "each block has a place");
     let (census, is_doubtful) = (check.census, outcome.doubt.is_some());
     let bytes = outcome.bytes;
+    let places = places.into_iter().collect();
     let copy = CatalogCopy { number, taken, bytes, digest, census, is_doubtful, places };
     let first = store.pools.present().first().copied();
     let pool = first.ok_or_else(|| StoreError::away("no pool is available"))?;
@@ -372,12 +373,12 @@ fn reusable(store: &Store, last: Option<&CatalogCopy>) -> HashMap<ChunkDigest, P
     let packs: BTreeSet<PackNumber> = last.places.iter().map(|place| place.pack()).collect();
     let tables = packs.iter().filter_map(|pack| store.pools.table(*pack).ok());
     let blocks: u64 = tables.map(|table| u64::from(table.chunk_count())).sum();
-    if blocks > last.places.len() as u64 * SURPLUS_MAX + SURPLUS_FREE {
+    if blocks > last.places.count() * SURPLUS_MAX + SURPLUS_FREE {
         return HashMap::new();
     }
     let condemned = store.condemned();
     let whole = last.places.iter().filter(|place| !condemned.holds(place.pack()));
-    let offered = whole.filter_map(|place| Some((store.pools.offered(*place)?.1, *place)));
+    let offered = whole.filter_map(|place| Some((store.pools.offered(place)?.1, place)));
     offered.collect()
 }
 
@@ -647,19 +648,19 @@ pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> Result<(), Res
     let mut whole = blake3::Hasher::new();
     let mut decompressor = Decompressor::new()?;
     let mut source: Option<(Place, RawQuantum)> = None;
-    for place in &copy.places {
-        if !source.as_ref().is_some_and(|(first, raw)| has(*first, raw, *place)) {
-            source = Some(match quantum_with(pools, *place, &mut decompressor) {
+    for place in copy.places.iter() {
+        if !source.as_ref().is_some_and(|(first, raw)| has(*first, raw, place)) {
+            source = Some(match quantum_with(pools, place, &mut decompressor) {
                 // If the object store locks packs, the undamaged pack may be an older version of
                 // the object.
                 Err(error) if !pools.bring_back(place.pack())? => return Err(error.into()),
-                Err(_) => quantum_with(pools, *place, &mut decompressor)?,
+                Err(_) => quantum_with(pools, place, &mut decompressor)?,
                 Ok(quantum) => quantum,
             });
         }
         let (first, raw) = source.as_ref().expect("it was read above");
         let chunk = raw.chunks().nth((place.index() - first.index()) as usize);
-        let chunk = chunk.ok_or_else(|| lost(*place, "it is too short"))?;
+        let chunk = chunk.ok_or_else(|| lost(place, "it is too short"))?;
         whole.update(chunk);
         file.write_all(chunk).map_err(RestoreError::File)?;
     }

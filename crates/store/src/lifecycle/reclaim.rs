@@ -394,7 +394,7 @@ impl Round<'_> {
             Ok(())
         })?;
         for copy in catalog_copy::all_whole(self.store)? {
-            for place in copy.places {
+            for place in copy.places.iter() {
                 named.entry(place.pack()).or_default().set(place.index());
             }
         }
