@@ -189,3 +189,23 @@ fn an_inspection_finds_a_sum_of_digests_that_is_not_that_of_the_pages() {
         format!("the sum of the digests of filespace {} is not that of its pages", filespace.0);
     assert_eq!(faults, [expected]);
 }
+
+/// SQLite says only that there is no such table or column.
+#[test]
+fn a_catalogue_with_damaged_tables_is_called_damaged() {
+    for damage in ["", "CREATE TABLE digest(id INTEGER PRIMARY KEY)"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (catalog, filespace) = new_catalog(folder.path());
+        drop(catalog);
+        let path = folder.path().join("catalogue");
+        let other = Connection::open(&path).expect("opens");
+        other
+            .execute_batch(&format!("DROP TABLE digest; {damage}"))
+            .expect("is changed");
+        drop(other);
+        let catalog = Sqlite::open(&path).expect("opens");
+        let read = catalog.digests(filespace, &DirPath::above_root(), &mut |_| true);
+        let error = read.expect_err("the table is not as it should be");
+        assert!(matches!(error, CatalogError::Damaged(_)), "{error}");
+    }
+}
