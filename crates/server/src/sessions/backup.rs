@@ -25,7 +25,7 @@ use tonic::{Status, Streaming};
 use wire::{REPORT_BYTES_MAX, proto};
 
 use super::arrivals::Arrivals;
-use super::stream::opening;
+use super::stream::{SESSION_MAX, opening, within};
 use super::transaction::{StoreTask, Transaction};
 use crate::activities::{ActivityKind, Seat};
 use crate::budget::NodeBudget;
@@ -104,7 +104,7 @@ async fn receive(
     let storing = Arc::new(Semaphore::new(STORING_MAX));
     let collector = Collector { edge, origin, work, arrivals, budget, storing, transaction, seat };
     let received = tokio::select! {
-        received = collector.run(stream) => received,
+        received = within(SESSION_MAX, collector.run(stream)) => received,
         committed = &mut committer => return super::stream::ended(committed),
     };
     super::stream::ended(committer.await).and(received)

@@ -1,5 +1,7 @@
 //! The client of a restore: messages of the store to it, and its answers.
 
+use std::time::Instant;
+
 use model::PlaceCode as _;
 use store::StoreError;
 use store::selection::{Answer, Message, Recipient, WindowEnd};
@@ -8,7 +10,7 @@ use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 use wire::proto;
 
-use super::stream::{REPLIES_WAITING, Replies, SILENCE_MAX, silent};
+use super::stream::{REPLIES_WAITING, Replies, SESSION_MAX, SILENCE_MAX, silent, too_long};
 use crate::activities::Seat;
 use crate::messages::selection;
 use crate::{refusal, unknown};
@@ -20,9 +22,11 @@ pub(super) type Answers = mpsc::Receiver<Result<proto::Wanted, Status>>;
 pub(super) struct Client<'a> {
     answers: Answers,
     replies: &'a Replies<proto::RestoreReply>,
-    /// Status for a message that was not an answer.
+    /// Status for a message that was not an answer, or for a restore that takes too long.
     refusal: Option<Status>,
     seat: Seat,
+    /// Time at which the restore ends whatever is left.
+    ends: Instant,
 }
 
 impl<'a> Client<'a> {
@@ -31,7 +35,8 @@ impl<'a> Client<'a> {
         replies: &'a Replies<proto::RestoreReply>,
         seat: Seat,
     ) -> Self {
-        Self { answers, replies, refusal: None, seat }
+        let ends = sys::clock::monotonic() + SESSION_MAX;
+        Self { answers, replies, refusal: None, seat, ends }
     }
 
     /// Returns the result of a restore that the store has ended with `served`.
@@ -46,6 +51,10 @@ impl<'a> Client<'a> {
 impl Recipient for Client<'_> {
     fn send(&mut self, message: Message) -> bool {
         sys::fault::point("restore");
+        if sys::clock::monotonic() >= self.ends {
+            self.refusal = Some(too_long());
+            return false;
+        }
         match &message {
             Message::Entries(directories) => {
                 let objects = directories.iter().map(|one| one.deactivated.len()).sum();
@@ -123,5 +132,35 @@ fn encode(message: Message) -> proto::restore_reply::Message {
             chunk_count: 1,
             reason,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::NodeId;
+    use tokio_stream::StreamExt as _;
+
+    use super::*;
+    use crate::activities::{Activities, ActivityKind};
+    use crate::sessions::stream::replying;
+
+    /// No pack was removed while a node held a restore open.
+    #[test]
+    fn a_restore_that_takes_weeks_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut replies = replying(None, |replies| {
+                let (_answering, answers) = mpsc::channel(1);
+                let seat = Activities::default().begin(NodeId(1), ActivityKind::Restore, b"/");
+                let mut client = Client::new(answers, replies, seat);
+                assert!(client.send(Message::Entries(Vec::new())));
+                client.ends = sys::clock::monotonic();
+                assert!(!client.send(Message::Entries(Vec::new())));
+                client.end(Ok(()))
+            });
+            replies.next().await.expect("a reply").expect("it is sent");
+            let end = replies.next().await.expect("an end").expect_err("it takes too long");
+            assert!(end.message().contains("14 days"), "{end}");
+        });
     }
 }

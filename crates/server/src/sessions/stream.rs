@@ -20,6 +20,10 @@ pub(crate) const REPLIES_WAITING: usize = 8;
 /// Maximum time for which a thread waits for a client: to take a reply, or to give an answer. A
 /// restore may wait that long for a slow disk, and a list for its reader.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(3600);
+/// Maximum time of a backup and of a restore, in days. Reclamation waits for them: a node that
+/// holds one open without end would fill the pools. A client goes on by another one.
+const SESSION_DAYS_MAX: u64 = 14;
+pub(super) const SESSION_MAX: Duration = Duration::from_secs(SESSION_DAYS_MAX * 86_400);
 /// Maximum time from the head of a call to its first message, if a thread or a session waits for
 /// it.
 const OPENING_MAX: Duration = Duration::from_secs(60);
@@ -66,6 +70,21 @@ pub(super) fn silent(fault: &str) -> StoreError {
     StoreError::cancelled(format!(
         "the client {fault} for {minutes} minutes; run the same command again"
     ))
+}
+
+/// Returns the status of a backup or a restore that takes too long.
+pub(super) fn too_long() -> Status {
+    refusal::status(StoreError::cancelled(format!(
+        "backups and restores end after {SESSION_DAYS_MAX} days; run the same command again"
+    )))
+}
+
+/// Waits for the end of a session, at most for `limit`.
+pub(super) async fn within<T>(
+    limit: Duration,
+    session: impl Future<Output = Result<T, Status>>,
+) -> Result<T, Status> {
+    tokio::time::timeout(limit, session).await.map_err(|_| too_long())?
 }
 
 /// Runs `work` on a thread that may block. Returns a stream of the messages that `work` sends.
@@ -132,4 +151,22 @@ pub(super) async fn opening<T>(
 /// Returns the result of a thread or task, whose panic becomes a status.
 pub(super) fn ended<T>(joined: Result<Result<T, Status>, JoinError>) -> Result<T, Status> {
     joined.map_err(|_| refusal::panicked())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_takes_too_long_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let endless = std::future::pending::<Result<(), Status>>();
+            let ended = within(Duration::from_millis(1), endless).await;
+            let status = ended.expect_err("it takes too long");
+            assert!(status.message().contains("14 days"), "{status}");
+            let ended = within(SESSION_MAX, async { Ok(7) }).await;
+            assert_eq!(ended.expect("it has ended"), 7);
+        });
+    }
 }
