@@ -262,6 +262,13 @@ fn below(
             {
                 entry = left_out(rules, entry, *index, Some(path.clone()));
             }
+            let leaves = || rules.leaves_content(|| of_entry.clone());
+            if entry.included
+                && kind == Kind::Directory
+                && let Some(index) = leaves()
+            {
+                entry = left_out(rules, entry, index, None);
+            }
             let enters = entry.included
                 && found.stat.kind == Kind::Directory
                 && found.device_id == device_id;

@@ -29,6 +29,7 @@ pub(crate) struct Rules {
     bound: Vec<Option<ClassId>>,
     has_treatments: bool,
     has_tags: bool,
+    has_left_contents: bool,
     /// Facts about the rules that the user should know.
     pub(crate) warnings: Vec<String>,
 }
@@ -123,6 +124,7 @@ impl Rules {
             all_class: None,
             has_treatments: selection.has_treatments(),
             has_tags,
+            has_left_contents: selection.has_left_contents(),
             classes: hello.classes.clone(),
             default_class: hello.default_class,
             directory_class,
@@ -130,6 +132,15 @@ impl Rules {
             selection,
             warnings,
         }
+    }
+
+    /// Returns the index of the statement that leaves the content of a directory alone: it is not
+    /// backed up, and its versions stay. `path` returns the directory's path on the node.
+    pub(crate) fn leaves_content(&self, path: impl FnOnce() -> Vec<u8>) -> Option<usize> {
+        if !self.has_left_contents {
+            return None;
+        }
+        self.selection.leaves_content(&path(), self.operation)
     }
 
     /// Returns true if the rules have no statements. Then only the kind of an object decides.

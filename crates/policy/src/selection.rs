@@ -1,7 +1,8 @@
 //! Selection of the objects of a backup: the statements, in order, and the verdict on one object.
 //!
-//! 1. `exclude.fs`, `exclude.fstype`, `exclude.dir` and `exclude.tag` come first, wherever they
-//!    stand, and nothing below an object that they leave out can be included again.
+//! 1. `exclude.fs`, `exclude.fstype`, `exclude.dir`, `exclude.content` and `exclude.tag` come
+//!    first, wherever they stand, and nothing below an object that they leave out can be included
+//!    again.
 //! 2. Of all other statements the last statement that matches decides: the list is read from the
 //!    bottom. An object that no statement matches is included and bound to the default class. These
 //!    statements are about files, links and devices; directories always belong to a backup.
@@ -137,12 +138,39 @@ impl Selection {
     ) -> (Verdict, &'p [u8]) {
         let above = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
         for (end, _) in above {
-            let verdict = self.verdict(&path[..end], Kind::Directory, operation);
+            let verdict = self.whole_verdict(&path[..end], Kind::Directory, operation);
             if !verdict.is_included() {
                 return (verdict, &path[..end]);
             }
         }
-        (self.verdict(path, kind, operation), path)
+        (self.whole_verdict(path, kind, operation), path)
+    }
+
+    /// Decides on an object together with its content.
+    fn whole_verdict(&self, path: &[u8], kind: Kind, operation: Operation) -> Verdict {
+        let verdict = self.verdict(path, kind, operation);
+        let left = self.leaves_content(path, operation);
+        match left.filter(|_| kind == Kind::Directory && verdict.is_included()) {
+            Some(rule_index) => Verdict::Excluded { rule_index },
+            None => verdict,
+        }
+    }
+
+    /// The index of the statement that leaves the content of the directory `path` alone, if any
+    /// does.
+    pub fn leaves_content(&self, path: &[u8], operation: Operation) -> Option<usize> {
+        let leaves = |statement: &Statement| match &statement.rule {
+            Rule::ExcludeContent(pattern) => pattern.matches(path),
+            _ => false,
+        };
+        let found = self.statements.iter().rposition(leaves);
+        found.filter(|_| operation == Operation::Backup)
+    }
+
+    /// Returns true if any statement leaves the content of directories alone.
+    pub fn has_left_contents(&self) -> bool {
+        let leaves = |statement: &Statement| matches!(statement.rule, Rule::ExcludeContent(_));
+        self.statements.iter().any(leaves)
     }
 
     /// The index of the statement that leaves out the file system mounted at `path`, if any does.

@@ -5,6 +5,7 @@
 //!   exclude.backup       PATTERN          the same      (also exclude.file, exclude.file.backup)
 //!   exclude.archive      PATTERN          files of archives
 //!   exclude.dir          PATTERN          directories with all that is below them
+//!   exclude.content      PATTERN          content of directories; what is stored of it stays
 //!   exclude.fs           PATTERN          whole file systems, by mount point
 //!   exclude.fstype       TYPE...          whole file systems, by type
 //!   exclude.tag          NAME             objects in directories that hold a file of this name
@@ -87,6 +88,9 @@ pub enum Rule {
         class: Option<String>,
     },
     ExcludeDir(Pattern),
+    /// Content of directories that match. The directories themselves are included, and versions of
+    /// what is in them stay as they are.
+    ExcludeContent(Pattern),
     ExcludeFs(Pattern),
     ExcludeFsType(Vec<String>),
     ExcludeTagged(Vec<u8>),
@@ -125,6 +129,9 @@ impl Rule {
                 }
             }
             Self::ExcludeDir(pattern) => line(&[b"exclude.dir", &quoted(pattern.as_bytes())]),
+            Self::ExcludeContent(pattern) => {
+                line(&[b"exclude.content", &quoted(pattern.as_bytes())])
+            }
             Self::ExcludeFs(pattern) => line(&[b"exclude.fs", &quoted(pattern.as_bytes())]),
             Self::ExcludeFsType(types) => {
                 let types = types.iter().map(|of_type| quoted(of_type.as_bytes()));
@@ -238,6 +245,7 @@ fn parse_exclude(keyword: &str, suffix: &str, words: &[Vec<u8>]) -> Result<Rule,
         "archive" => exclude(Operation::Archive, false),
         "attribute.symlink" => exclude(Operation::Backup, true),
         "dir" => Ok(Rule::ExcludeDir(only_pattern(keyword, words)?)),
+        "content" => Ok(Rule::ExcludeContent(only_pattern(keyword, words)?)),
         "fs" => Ok(Rule::ExcludeFs(parsed(only_word(keyword, words)?, Pattern::of_mount_points)?)),
         "fstype" if !words.is_empty() => {
             let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
@@ -379,6 +387,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let list = "exclude /a\nexclude.archive /a\nexclude.dir \"/a b\"\nexclude.fs /m\n\
+                    exclude.content /v\n\
                     exclude.fstype nfs tmpfs\nexclude.tag .nobackup\n\
                     exclude.attribute.symlink /l\ninclude /a\ninclude.backup /a B\n\
                     include.archive '/a \"b'\nexclude.compression *.gz\ninclude.dedup /a\n\

@@ -7,7 +7,7 @@ use std::thread::Scope as Threads;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use model::DirPath;
+use model::{DirPath, Kind};
 use policy::Verdict;
 use sys::lock::Mutex;
 use sys::process::processors;
@@ -271,12 +271,19 @@ impl Session<'_> {
         let Some(step) = top.chain.last() else { return true };
         let path = absolute(self.scope.filespace, target);
         let rules = self.context.rules;
-        let ruling = rules.ruling(|| path.clone(), step.found.stat.kind);
-        if let Verdict::Excluded { rule_index } = ruling.verdict {
+        let kind = step.found.stat.kind;
+        let excluded = match rules.ruling(|| path.clone(), kind).verdict {
+            Verdict::Excluded { rule_index } => Some(rule_index),
+            Verdict::Included { .. } if kind == Kind::Directory => {
+                rules.leaves_content(|| path.clone())
+            }
+            Verdict::Included { .. } => None,
+        };
+        if let Some(rule_index) = excluded {
             let is_listed = self.options.lists_excluded;
             self.tally().exclude(rules.exclusion(&path, rule_index), is_listed);
         }
-        ruling.verdict.is_included()
+        excluded.is_none()
     }
 
     fn inventory(&self, tops: &[OpenTarget]) -> Result<Inventory, ClientError> {

@@ -248,6 +248,12 @@ impl Walk<'_> {
         self.rules.ruling(path, kind).verdict.is_included()
     }
 
+    /// Returns true if the rules leave the content of this directory alone.
+    fn leaves_alone(&self, directory: &DirPath, name: &Name) -> bool {
+        let path = || absolute(self.filespace, &directory.join(name));
+        self.rules.leaves_content(path).is_some()
+    }
+
     /// Returns true if the walk enters the other file system that is mounted here.
     fn enters(&self, dir: &Dir, task: &Task) -> std::io::Result<bool> {
         if !self.crosses_filesystems || dir.is_pseudo()? {
@@ -355,8 +361,10 @@ impl Walk<'_> {
             let device_id = listed.device_id;
             Some(Task { parent, name, path, device_id, aim, is_listed: true })
         };
-        let mut children: Vec<Task> =
-            directories.filter(|(_, found)| descends(found)).filter_map(child).collect();
+        let is_entered = |(name, found): &&(Name, ObjectStatus)| {
+            descends(found) && !self.leaves_alone(&task.path, name)
+        };
+        let mut children: Vec<Task> = directories.filter(is_entered).filter_map(child).collect();
         // The stack returns the last directory first. So directories are walked in the order of
         // paths, in which a restore reads them.
         children.sort_unstable_by(|one, other| other.path.cmp(&one.path));
@@ -383,7 +391,9 @@ impl Walk<'_> {
         let tag = self.rules.tag_in_unlisted(dir).map(|(_, tag)| tag);
         let is_entered = |name: &Name| {
             let is_left_out = tag.is_some_and(|tag| tag != name.as_bytes());
-            !is_left_out && self.is_included(&task.path, name, Kind::Directory)
+            !is_left_out
+                && self.is_included(&task.path, name, Kind::Directory)
+                && !self.leaves_alone(&task.path, name)
         };
         let child = |(name, aim): (Name, Aim)| {
             let path = task.path.child(&name);

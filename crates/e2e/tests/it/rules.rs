@@ -90,6 +90,24 @@ fn a_change_of_the_rules_is_noticed_where_no_file_has_changed() {
 }
 
 #[test]
+fn what_is_stored_of_content_that_is_left_alone_stays() {
+    let scene = Scene::new();
+    plant(&scene, &["a", "sub/c", "sub/deep/d"]);
+    scene.backup();
+    set_list(&scene, "exclude.content TREE/sub\n");
+    fs::remove_file(scene.tree.join("sub/c")).unwrap();
+    plant(&scene, &["sub/new", "sub/deep/d2"]);
+    scene.backup().counts(&[("expired", 0)]);
+    assert_eq!(active(&scene), ["a", "sub", "sub/c", "sub/deep", "sub/deep/d"]);
+    let below = explain(&scene, "sub/new");
+    assert_eq!(below["included"], false);
+    assert_eq!(below["rule"]["about"], scene.tree.join("sub").to_str().unwrap());
+    set_list(&scene, "");
+    scene.backup().counts(&[("expired", 1)]);
+    assert_eq!(active(&scene), ["a", "sub", "sub/deep", "sub/deep/d", "sub/deep/d2", "sub/new"]);
+}
+
+#[test]
 fn statements_of_the_server_win_over_those_of_the_node() {
     let scene = Scene::new();
     plant(&scene, &["secret", "other"]);

@@ -144,6 +144,21 @@ fn file_systems_are_left_out_by_mount_point_or_type() {
 }
 
 #[test]
+fn the_content_of_a_directory_may_be_left_alone() {
+    let list = "include /srv/.../*\nexclude.content /srv/p*";
+    check(list, "/srv/projects/a/b", "-2");
+    check(list, "/srv/projects/", "-2");
+    check(list, "/srv/other/a", "+1");
+    let selection = listed(list);
+    let itself = selection.verdict(b"/srv/projects", Kind::Directory, Operation::Backup);
+    assert!(itself.is_included(), "the directory has a version of its own");
+    assert_eq!(selection.leaves_content(b"/srv/projects", Operation::Backup), Some(1));
+    assert_eq!(selection.leaves_content(b"/srv/projects", Operation::Archive), None);
+    assert_eq!(selection.leaves_content(b"/srv", Operation::Backup), None);
+    assert!(selection.has_left_contents() && !listed("exclude.dir /srv").has_left_contents());
+}
+
+#[test]
 fn treatments_are_asked_apart_from_the_verdict() {
     let selection =
         listed("exclude.compression /.../*.gz\ninclude.compression /a/*\nexclude.dedup /b");

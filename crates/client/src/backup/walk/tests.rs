@@ -186,6 +186,7 @@ fn a_directory_that_becomes_a_link_is_not_followed() {
 fn rules_decide_what_is_walked() {
     for (list, expected) in [
         ("exclude.dir /fs/a", &["/b", "/b/one", "/cache", "/cache/tag", "/file"][..]),
+        ("exclude.content /fs/a", &["/a", "/b", "/b/one", "/cache", "/cache/tag", "/file"]),
         ("exclude /fs/.../one", &["/a", "/b", "/cache", "/cache/tag", "/file"]),
         ("exclude.tag file", &["/file"]),
         ("exclude.tag one", &["/a", "/a/one", "/b", "/b/one", "/cache", "/cache/tag", "/file"]),
