@@ -43,16 +43,18 @@ pub struct Translation {
 
 impl Translation {
     /// Lets statements on file systems leave out directories that VIRTUALMOUNTPOINT names, which
-    /// are no file systems here.
+    /// are no file systems here. Versions of what is in such a directory stay, as those of a file
+    /// system do.
     pub fn leave_out_points(&mut self, points: &[Vec<u8>]) {
         for statement in &mut self.statements {
             let Some(Rule::ExcludeFs(pattern)) = statement.rules.first().cloned() else { continue };
             let named = points.iter().filter(|point| pattern.matches(point));
             let named = named.filter_map(|point| Pattern::of_path(point).ok());
-            let rules: Vec<Rule> = named.map(Rule::ExcludeDir).collect();
+            let rules: Vec<Rule> = named.map(Rule::ExcludeContent).collect();
             if !rules.is_empty() {
                 statement.remark = Some(
-                    "a directory of VIRTUALMOUNTPOINT is left out as such, and its versions end",
+                    "the content of a directory of VIRTUALMOUNTPOINT is left out, and its versions \
+                     stay",
                 );
                 statement.rules.extend(rules);
             }
@@ -95,7 +97,7 @@ impl Translation {
 
 /// Returns true for a rule that has an effect on files that a command names.
 fn is_about_named(rule: &Rule) -> bool {
-    !matches!(rule, Rule::ExcludeDir(_))
+    !matches!(rule, Rule::ExcludeDir(_) | Rule::ExcludeContent(_))
 }
 
 /// Translates statements in their order.

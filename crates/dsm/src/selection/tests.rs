@@ -622,13 +622,14 @@ fn file_systems_are_left_out_by_their_mount_points() {
 }
 
 #[test]
-fn directories_of_virtual_mount_points_are_left_out_as_such() {
+fn the_content_of_virtual_mount_points_is_left_alone() {
     let mut translation = translated("exclude.fs /data/*");
     translation.leave_out_points(&[b"/data/a[1]".to_vec(), b"/srv/b".to_vec()]);
     let selection = selection(&translation);
-    let verdict =
-        |path: &[u8]| selection.verdict(path, Kind::Directory, Operation::Backup).is_included();
-    assert!(!verdict(b"/data/a[1]") && verdict(b"/data/a1") && verdict(b"/srv/b"));
+    let is_left = |path: &[u8]| selection.leaves_content(path, Operation::Backup).is_some();
+    assert!(is_left(b"/data/a[1]") && !is_left(b"/data/a1") && !is_left(b"/srv/b"));
+    let itself = selection.verdict(b"/data/a[1]", Kind::Directory, Operation::Backup);
+    assert!(itself.is_included(), "only its content is left alone");
 }
 
 #[track_caller]

@@ -98,9 +98,9 @@ pub(super) const OPTIONS: &[Definition] = &[
         Kind::Path,
         Homes::SYS,
         partly(
-            "an operand that is this directory is descended into, and exclude.fs leaves it out; it \
-             has no file space and no date of its own, because it belongs to those of the file \
-             system that it is in",
+            "an operand that is this directory is descended into, and exclude.fs leaves its \
+             content out, whose versions stay; it has no file space and no date of its own, \
+             because it belongs to those of the file system that it is in",
         ),
     ),
     option("INCLexcl", Kind::Path, Homes::ANY, done("a list of statements, in place of this line")),

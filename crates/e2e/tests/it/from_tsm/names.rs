@@ -207,6 +207,24 @@ fn a_virtual_mount_point_is_a_directory_of_its_file_system() {
 }
 
 #[test]
+fn versions_below_a_virtual_mount_point_stay_when_it_is_left_out() {
+    let site = Site::new(1);
+    let (system, point) = (site.options.with_file_name("dsm.sys"), site.scene.tree.join("p"));
+    let text = fs::read_to_string(&system).unwrap();
+    fs::write(&system, text.replace("/srv/projects", point.to_str().unwrap())).unwrap();
+    fs::create_dir(&point).unwrap();
+    let file = point.join("letter");
+    fs::write(&file, "x").unwrap();
+    let tree = format!("{}/", site.tree());
+    site.dsmc(&["i", &tree, "-su=yes"]).expect(&[0]);
+    let list = site.options.with_file_name("inclexcl.list");
+    fs::write(&list, format!("exclude.fs {}\n", point.display())).unwrap();
+    fs::remove_file(&file).unwrap();
+    site.dsmc(&["i", &tree, "-su=yes"]).expect(&[0]);
+    site.dsmc(&["q", "ba", file.to_str().unwrap()]).expect(&[0]).says("letter");
+}
+
+#[test]
 fn a_statement_on_the_root_file_system_is_taken() {
     let site = Site::new(0);
     let list = site.options.with_file_name("inclexcl.list");
