@@ -205,6 +205,7 @@ fn joined_restores(earlier: RestoreReport, later: RestoreReport) -> RestoreRepor
         restored: earlier.restored + later.restored,
         skipped: later.skipped.saturating_sub(earlier.restored).max(later.kept),
         bytes_restored: earlier.bytes_restored + later.bytes_restored,
+        data_transfer: earlier.data_transfer + later.data_transfer,
         warnings: joined(earlier.warnings, later.warnings),
         ..later
     }
@@ -274,10 +275,15 @@ mod tests {
     #[test]
     fn what_was_restored_before_is_not_skipped() {
         let attempts = continued();
-        attempts.keep_restore(RestoreReport { restored: 5, skipped: 1, ..Default::default() });
-        let later = RestoreReport { restored: 2, skipped: 6, kept: 1, ..Default::default() };
+        let data_transfer = Duration::from_secs(2);
+        let earlier =
+            RestoreReport { restored: 5, skipped: 1, data_transfer, ..Default::default() };
+        attempts.keep_restore(earlier);
+        let later =
+            RestoreReport { restored: 2, skipped: 6, kept: 1, data_transfer, ..Default::default() };
         let whole = attempts.join_restore(later);
         assert_eq!((whole.restored, whole.skipped, whole.kept), (7, 1, 1));
+        assert_eq!(whole.data_transfer, Duration::from_secs(4));
     }
 
     #[test]

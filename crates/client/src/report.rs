@@ -274,6 +274,9 @@ pub struct RestoreReport {
     pub failed: u64,
     pub bytes_restored: u64,
     pub bytes_transferred: u64,
+    /// Time in which the restore waited for the server's messages. While the restore writes faster
+    /// than data arrives, this is the time that the data takes on its way.
+    pub data_transfer: Duration,
     pub elapsed: Duration,
     pub interruptions: Interruptions,
     pub failures: Vec<Failure>,

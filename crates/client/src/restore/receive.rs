@@ -157,7 +157,12 @@ impl<F: Send + Sync> Reception<'_, F> {
     }
 
     fn next(&mut self) -> Result<Arrival, ClientError> {
-        self.stream.next(&self.tally.progress)
+        // A pause is no part of the transfer.
+        self.tally.progress.hold();
+        let began = sys::clock::monotonic();
+        let arrival = self.stream.next(&self.tally.progress);
+        self.tally.note_transfer(began.elapsed());
+        arrival
     }
 
     /// Takes in the next message. If it has data, takes in everything up to the end of the window's

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use sys::lock::Mutex;
 
@@ -48,6 +49,11 @@ impl Tally {
         });
     }
 
+    /// Adds time in which the restore waited for a message of the server.
+    pub(super) fn note_transfer(&self, time: Duration) {
+        self.note(|report| report.data_transfer += time);
+    }
+
     pub(super) fn fail(&self, mut path: Vec<u8>, error: impl Into<String>) {
         path.truncate(PATH_BYTES_MAX);
         self.progress.objects.fetch_add(1, Relaxed);
@@ -83,10 +89,13 @@ mod tests {
         tally.skipped(true);
         tally.fail(b"/x".to_vec(), "no room");
         tally.fail(b"/x".to_vec(), "no attributes");
+        tally.note_transfer(Duration::from_secs(2));
+        tally.note_transfer(Duration::from_secs(1));
         assert_eq!(tally.progress.objects.load(Relaxed), 6);
         let report = tally.into_report();
         assert_eq!((report.restored, report.bytes_restored), (2, 15));
         assert_eq!((report.skipped, report.kept), (2, 1));
+        assert_eq!(report.data_transfer, Duration::from_secs(3));
         assert_eq!((report.failed, report.failures[0].error.as_str()), (1, "no room"));
     }
 }

@@ -20,6 +20,7 @@ pub(crate) struct RestoreDocument<'a> {
     failed: u64,
     bytes_restored: u64,
     bytes_transferred: u64,
+    data_transfer_secs: f64,
     elapsed_secs: f64,
     #[serde(flatten)]
     interruptions: InterruptionsDocument,
@@ -39,6 +40,7 @@ impl<'a> RestoreDocument<'a> {
             failed: report.failed,
             bytes_restored: report.bytes_restored,
             bytes_transferred: report.bytes_transferred,
+            data_transfer_secs: report.data_transfer.as_secs_f64(),
             elapsed_secs: report.elapsed.as_secs_f64(),
             interruptions: report.interruptions.into(),
             exit_code: report.exit_code(),
@@ -90,6 +92,7 @@ mod tests {
             failed: 1,
             bytes_restored: 7 << 20,
             bytes_transferred: 2_000_000,
+            data_transfer: Duration::from_millis(40_250),
             elapsed: Duration::from_millis(61_500),
             interruptions: Interruptions {
                 count: 2,

@@ -497,16 +497,8 @@ impl Tally {
     }
 
     fn read(&mut self, session: &mut Session<'_>, document: &Value) {
-        let count = |key: &str| document[key].as_u64().unwrap_or(0);
-        self.totals.add(&Totals {
-            backed_up: count("restored"),
-            failed: count("failed"),
-            bytes_transferred: count("bytes_transferred"),
-            transfer_secs: document["elapsed_secs"].as_f64().unwrap_or(0.0),
-            elapsed_secs: document["elapsed_secs"].as_f64().unwrap_or(0.0),
-            ..Totals::default()
-        });
-        self.kept += count("kept");
+        self.totals.add(&totals(document));
+        self.kept += document["kept"].as_u64().unwrap_or(0);
         if session.is_json() {
             session.context.output.json(document);
             return;
@@ -535,6 +527,20 @@ impl Tally {
         let lines = restore_report(&self.totals, is_retrieve, session.forms);
         session.say_all(lines);
         self.code
+    }
+}
+
+/// Returns the figures of a report of a restore.
+fn totals(document: &Value) -> Totals {
+    let count = |key: &str| document[key].as_u64().unwrap_or(0);
+    let secs = |key: &str| document[key].as_f64().unwrap_or(0.0);
+    Totals {
+        backed_up: count("restored"),
+        failed: count("failed"),
+        bytes_transferred: count("bytes_transferred"),
+        transfer_secs: secs("data_transfer_secs"),
+        elapsed_secs: secs("elapsed_secs"),
+        ..Totals::default()
     }
 }
 
@@ -597,6 +603,22 @@ mod tests {
         assert!(!check("/", true, &open, Preservation::Subtree));
         let files = Filter { files_only: true, ..Filter::default() };
         assert!(!check("/a/b/", true, &files, Preservation::Subtree));
+    }
+
+    #[test]
+    fn the_time_of_the_transfer_is_not_that_of_the_command() {
+        let document = serde_json::json!({"restored": 2, "failed": 1, "bytes_transferred": 2048,
+            "data_transfer_secs": 0.5, "elapsed_secs": 4.0});
+        let totals = totals(&document);
+        assert_eq!((totals.backed_up, totals.failed), (2, 1));
+        let lines = restore_report(&totals, false, dsm::forms::Forms::default());
+        let has = |label: &str, value: &str| {
+            lines.iter().any(|line| line.starts_with(label) && line.contains(value))
+        };
+        assert!(has("Data transfer time:", " 0.50 sec"), "{lines:?}");
+        assert!(has("Network data transfer rate:", " 4.00 KB/sec"), "{lines:?}");
+        assert!(has("Aggregate data transfer rate:", " 0.50 KB/sec"), "{lines:?}");
+        assert!(has("Elapsed processing time:", "00:00:04"), "{lines:?}");
     }
 
     #[test]
