@@ -3,7 +3,7 @@
 //! The columns of a view stand in one text, each with a mark for its kind:
 //!
 //! ```text
-//!   NODE_NAME@     a name: equal in upper and lower case
+//!   NODE_NAME@     a name: equal in upper and lower case, and shown in capitals
 //!   REG_TIME!      a time: 2026-11-26 15:20:30.000000
 //!   NUM_FILES#     a whole number
 //!   PCT_UTILIZED%  a number with one decimal; %% has two
@@ -143,6 +143,20 @@ impl View {
 impl Table {
     pub fn new(view: &'static View) -> Self {
         Self { view, rows: Vec::new() }
+    }
+
+    /// Writes the values of all columns of names in capitals, as TSM keeps names.
+    pub fn capitalise_names(&mut self) {
+        let is_name =
+            |(index, column): (usize, Column)| (column.kind == Kind::Name).then_some(index);
+        let indexes: Vec<usize> = self.view.columns().enumerate().filter_map(is_name).collect();
+        for row in &mut self.rows {
+            for index in &indexes {
+                if let Value::Text(name) = &mut row[*index] {
+                    name.make_ascii_uppercase();
+                }
+            }
+        }
     }
 
     /// Adds a row with these values.
@@ -313,6 +327,14 @@ mod tests {
                 |name: &str| name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
             assert!(names.iter().all(|name| is_name(name)), "{}", view.name);
         }
+    }
+
+    #[test]
+    fn names_are_in_capitals_and_other_text_is_not() {
+        let mut table = Table::new(&FILESPACES);
+        table.add([("NODE_NAME", "anna".into()), ("FILESPACE_NAME", "/home".into())]);
+        table.capitalise_names();
+        assert_eq!(table.rows[0][..2], [Value::from("ANNA"), Value::from("/home")]);
     }
 
     #[test]

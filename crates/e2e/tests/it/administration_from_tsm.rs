@@ -63,18 +63,18 @@ fn nodes_are_administered_with_tsm_s_commands() {
     let scene = Scene::with_files(3, 5000);
     let server = &scene.server;
     scene.backup();
-    assert_eq!(lines(server, "q no"), ["anna,,STANDARD,<1,,NO"]);
+    assert_eq!(lines(server, "q no"), ["ANNA,,STANDARD,<1,,NO"]);
     let registered = dsmadmc(server, &["reg no bert secret do=standard archdel=no"]).expect(&[0]);
     assert!(registered.stdout.contains("--token "), "the token is shown: {registered}");
     registered.says("ANR2060I Node bert registered in policy domain STANDARD.");
     refused(server, "register node BERT x", 10, "ANR2147E REGISTER NODE: Node bert is already");
     lines(server, "lock n b*");
     let locked = "select node_name, locked, archdelete from nodes where node_name='BERT'";
-    assert_eq!(lines(server, locked), ["bert,YES,NO"]);
+    assert_eq!(lines(server, locked), ["BERT,YES,NO"]);
     lines(server, "unlock node bert");
     lines(server, "define domain long");
     assert_eq!(lines(server, "upd no bert do=LONG"), ["ANR2063I Node bert updated."]);
-    assert_eq!(lines(server, "select domain_name from nodes where node_name='bert'"), ["long"]);
+    assert_eq!(lines(server, "select domain_name from nodes where node_name='bert'"), ["LONG"]);
     lines(server, "rename node bert berta");
     lines(server, "remove node berta");
     refused(server, "q node berta", 11, "ANR2034E QUERY NODE: No match found using this criteria.");
@@ -83,12 +83,12 @@ fn nodes_are_administered_with_tsm_s_commands() {
     refused(server, "remove node anna", 4, "--confirm removes them too");
     let filespaces = lines(server, "select node_name, num_active from filespaces");
     assert_eq!(filespaces.len(), 1, "{filespaces:?}");
-    assert!(filespaces[0].starts_with("anna,"), "{filespaces:?}");
+    assert!(filespaces[0].starts_with("ANNA,"), "{filespaces:?}");
     // The tree, its folders, and the folders above it are objects, too.
     let occupancy = lines(server, "select type, sum(num_files)>5 from occupancy group by type");
     assert_eq!(occupancy, ["Bkup,1"]);
     let stored = lines(server, "q occ anna");
-    assert!(stored[0].starts_with("anna,Bkup,"), "{stored:?}");
+    assert!(stored[0].starts_with("ANNA,Bkup,"), "{stored:?}");
     let mount = lines(server, "select filespace_name from filespaces").remove(0);
     let backups = format!(
         "select state, type, ll_name, class_name, file_size from backups where node_name='ANNA' \
@@ -119,7 +119,7 @@ fn a_macro_in_another_encoding_is_refused_by_one_line() {
     assert!(outcome.stdout.contains("ANS8027E") && outcome.stdout.contains("UTF-16"), "{outcome}");
     fs::write(&file, b"\xef\xbb\xbfquery node\n").expect("is written");
     let outcome = dsmadmc(&scene.server, &[&format!("macro {}", file.display())]);
-    outcome.expect(&[0]).says("anna");
+    outcome.expect(&[0]).says("ANNA");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn the_files_of_a_volume_are_listed() {
     assert_eq!(everywhere, expected.collect::<std::collections::BTreeSet<_>>());
     assert_eq!(named(&volume, "count=2 node=ANNA type=backup").len(), 2);
     let row = lines(server, &format!("query content {volume} count=1")).remove(0);
-    assert!(row.starts_with("anna,Bkup,"), "{row}");
+    assert!(row.starts_with("ANNA,Bkup,"), "{row}");
     let none = "ANR2034E QUERY CONTENT: No match found using this criteria.";
     for options in ["node=bert", "type=archive", "filespace=/nowhere"] {
         refused(server, &format!("query content {volume} {options}"), 11, none);
@@ -247,16 +247,16 @@ fn policy_and_option_sets_are_changed() {
     lines(server, "activate policyset standard ps");
     let rules = "select class_name, verexists, retextra from bu_copygroups where \
                  set_name='ACTIVE' and class_name in ('MONTHLY','YEARLY') order by 1";
-    assert_eq!(lines(server, rules), ["monthly,NOLIMIT,365", "yearly,NOLIMIT,365"]);
+    assert_eq!(lines(server, rules), ["MONTHLY,NOLIMIT,365", "YEARLY,NOLIMIT,365"]);
     lines(server, "assign defmgmtclass standard ps monthly");
     lines(server, "activate policyset standard ps");
     let default = "select class_name from mgmtclasses where set_name='ACTIVE' and defaultmc='Yes'";
-    assert_eq!(lines(server, default), ["monthly"]);
+    assert_eq!(lines(server, default), ["MONTHLY"]);
     refused(server, "upd co standard active monthly rete=1", 4, "ANR1557E");
     lines(server, "copy domain standard other");
-    assert_eq!(lines(server, "q domain other")[0], "other,monthly,0,No,");
+    assert_eq!(lines(server, "q domain other")[0], "OTHER,MONTHLY,0,No,");
     lines(server, "define cloptset linux desc=machines");
-    assert_eq!(lines(server, "q cloptset LINUX"), ["linux,,,,"], "a set without options");
+    assert_eq!(lines(server, "q cloptset LINUX"), ["LINUX,,,,"], "a set without options");
     refused(server, "q cloptset nosuch", 11, "ANR2034E");
     lines(server, "define clientopt linux resourceutilization 4 force=yes");
     lines(server, "update node anna cloptset=LINUX");
@@ -274,7 +274,7 @@ fn policy_and_option_sets_are_changed() {
     lines(server, "copy cloptset linux linux2");
     lines(server, "delete clientopt linux2 resourceutilization");
     lines(server, "delete cloptset linux2");
-    assert_eq!(lines(server, "select optionset_name from cloptsets"), ["linux"]);
+    assert_eq!(lines(server, "select optionset_name from cloptsets"), ["LINUX"]);
 }
 
 /// Starts the node's agent.
@@ -295,13 +295,13 @@ fn schedules_run_and_leave_their_traces() {
         ["ANR2500I Schedule nightly defined in policy domain standard."]
     );
     lines(server, "define association standard NIGHTLY ann*");
-    assert_eq!(lines(server, "select node_name from associations"), ["anna"]);
+    assert_eq!(lines(server, "select node_name from associations"), ["ANNA"]);
     refused(server, "delete assoc standard NIGHTLY nobody,ANNA;", 11, "nobody is not registered");
     refused(server, "select node_name from associations;", 11, "ANR2034E");
     lines(server, "define association standard NIGHTLY ann*");
     assert_eq!(lines(server, "query node ANNA;").len(), 1);
     let schedule = lines(server, "q sched standard nightly");
-    assert!(schedule[0].starts_with("STANDARD,nightly,INCREMENTAL,"), "{schedule:?}");
+    assert!(schedule[0].starts_with("STANDARD,NIGHTLY,INCREMENTAL,"), "{schedule:?}");
     lines(server, "copy sched standard nightly standard other");
     lines(server, "delete schedule standard other");
     lines(server, &format!("define clientaction anna act=i obj='{tree}'"));
@@ -313,12 +313,12 @@ fn schedules_run_and_leave_their_traces() {
     }
     let ran = lines(server, "q event * * f=d");
     assert!(
-        ran.iter().any(|line| line.contains("anna") && line.contains("Completed,0")),
+        ran.iter().any(|line| line.contains("ANNA") && line.contains("Completed,0")),
         "{ran:?}"
     );
     let summary = "select activity, entity, successful, affected>0 from summary \
                    where entity='ANNA' and start_time>current_timestamp - 24 hours";
-    assert_eq!(lines(server, summary), ["BACKUP,anna,YES,1"]);
+    assert_eq!(lines(server, summary), ["BACKUP,ANNA,YES,1"]);
     let log = "select message from actlog where msgno=2507 or message like 'ANE4954I%' order by 1";
     let log = lines(server, log);
     assert!(log[0].starts_with("\"ANE4954I (Session: "), "{log:?}");
@@ -332,9 +332,9 @@ fn work_by_hand_leaves_its_traces() {
     scene.node.run(&["backup", scene.tree.to_str().unwrap()]).expect(&[0]);
     let summary = "select activity, entity, schedule_name, successful, examined>0 from summary \
                    where entity='ANNA'";
-    assert_eq!(lines(server, summary), ["BACKUP,anna,,YES,1"]);
+    assert_eq!(lines(server, summary), ["BACKUP,ANNA,,YES,1"]);
     let log = lines(server, "select message from actlog where msgno=4952");
-    assert!(log[0].starts_with("\"ANE4952I (Node: anna, Filespace: "), "{log:?}");
+    assert!(log[0].starts_with("\"ANE4952I (Node: ANNA, Filespace: "), "{log:?}");
     let known = "select count(*) from nodes where lastsess_recvd>0 and lastacc_time is not null";
     assert_eq!(lines(server, known), ["1"]);
     // A start without its end would stand for both.
@@ -344,7 +344,7 @@ fn work_by_hand_leaves_its_traces() {
     assert_eq!(lines(server, versions), ["3"], "of all filespaces");
     for command in ["query node ANNA", "select node_name, lastsess_recvd from nodes"] {
         let rows = dsmadmc(server, &["-json", command]).expect(&[0]).json_lines();
-        assert_eq!(rows[0]["NODE_NAME"], "anna", "{rows:?}");
+        assert_eq!(rows[0]["NODE_NAME"], "ANNA", "{rows:?}");
     }
     let absent = dsmadmc(server, &["-json", "query node NOBODY"]).expect(&[11]);
     assert_eq!(absent.stdout, "");
@@ -372,9 +372,9 @@ fn scripts_get_titles_forms_and_files() {
     let file = scene.scratch.join("answer");
     let redirected = format!("q node > {}", file.display());
     assert_eq!(run(&["-dataonly=yes", "-tab", &redirected]).expect(&[0]).stdout, "");
-    assert_eq!(fs::read_to_string(&file).expect("is written"), "anna\t\tSTANDARD\t\t\tNO\n");
+    assert_eq!(fs::read_to_string(&file).expect("is written"), "ANNA\t\tSTANDARD\t\t\tNO\n");
     let tabbed = run(&["-dataonly=yes", "-tab", "select node_name, domain_name from nodes"]);
-    assert_eq!(tabbed.expect(&[0]).stdout, "anna\tSTANDARD\n");
+    assert_eq!(tabbed.expect(&[0]).stdout, "ANNA\tSTANDARD\n");
     let status = run(&["-dataonly=yes", "q status"]).expect(&[0]);
     assert!(status.stdout.contains(" - Version 8, Release 1, Level 0.0 "), "{status}");
     let appended = format!("select 1 from sysdummy1 >> {}", file.display());
@@ -382,7 +382,7 @@ fn scripts_get_titles_forms_and_files() {
     assert_eq!(fs::read_to_string(&file).expect("is written").lines().count(), 2);
     let outfile = format!("-outfile={}", file.display());
     assert_eq!(run(&["-dataonly=yes", "-comma", &outfile, "q no"]).expect(&[0]).stdout, "");
-    assert_eq!(fs::read_to_string(&file).expect("is written"), "anna,,STANDARD,,,NO\n");
+    assert_eq!(fs::read_to_string(&file).expect("is written"), "ANNA,,STANDARD,,,NO\n");
     run(&["-nosuch", "q no"]).expect(&[3]);
     let away = ["dsmadmc", "-se=/nonexistent/server", "q no"].map(OsString::from);
     let away = start(&binary(), &away, Path::new("/nonexistent"), None).wait().expect(&[14]);
@@ -399,19 +399,19 @@ fn macros_and_input_are_carried_out_command_by_command() {
     fs::write(&file, text).expect("is written");
     let outcome = dsmadmc(server, &["-comma", &format!("macro {} web-01", file.display())]);
     let outcome = outcome.expect(&[11]);
-    for part in ["ANR2060I", "ANR2064I", "ANR2146E", "web-01,,STANDARD,,,YES"] {
+    for part in ["ANR2060I", "ANR2064I", "ANR2146E", "WEB-01,,STANDARD,,,YES"] {
         assert!(outcome.stdout.contains(part), "{part}: {outcome}");
     }
     let answered = with_input(server, &["-dataonly=yes"], "remove node web-01\nno\nq no web-01\n");
     assert!(answered.contains("Do you want to remove the node?"), "{answered}");
-    assert!(answered.contains("not carried out") && answered.contains("web-01"), "{answered}");
+    assert!(answered.contains("not carried out") && answered.contains("WEB-01"), "{answered}");
     let answered = with_input(
         server,
         &["-dataonly=yes", "-comma"],
         "rem n web-01\ny\nq no web-01\nquit\nq no\n",
     );
     assert!(answered.contains("ANR2061I") && answered.contains("ANR2034E"), "{answered}");
-    assert!(!answered.contains("anna"), "nothing is read after QUIT: {answered}");
+    assert!(!answered.contains("ANNA"), "nothing is read after QUIT: {answered}");
     refused(server, "macro /nonexistent/macro", 15, "ANS8027E");
 }
 

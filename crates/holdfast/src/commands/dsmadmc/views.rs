@@ -33,6 +33,7 @@ pub(super) fn fetch(
 ) -> Result<Table, Refusal> {
     let mut table = Table::new(view);
     fill(&mut table, bounds, link).map_err(|error| refusal(command, &error))?;
+    table.capitalise_names();
     Ok(table)
 }
 
@@ -121,7 +122,7 @@ pub(super) fn add_empty_sets(
     let sets = link.admin.option_sets(None).map_err(|error| refusal(command, &error.into()))?;
     let column = table.view.index("OPTIONSET_NAME");
     for set in sets {
-        let name = Value::Text(set.name);
+        let name = Value::Text(set.name.to_ascii_uppercase());
         if table.rows.iter().all(|row| row[column] != name) {
             table.add([("OPTIONSET_NAME", name)]);
         }

@@ -132,11 +132,11 @@ fn of_task(run: &TaskRun) -> Vec<Entry> {
 
 /// Makes entries of an event that has ended, and of the report of its session.
 fn of_event(event: &ScheduledEvent, domain: &str) -> Vec<Entry> {
-    let ScheduledEvent { schedule, .. } = event;
-    let node = event.node.as_deref();
+    let schedule = event.schedule.to_ascii_uppercase();
+    let node = event.node.as_deref().map(str::to_ascii_uppercase);
     let at = event.ended.unwrap_or(event.closes);
-    let place = match node {
-        Some(node) => format!(" in domain {domain} for node {node}"),
+    let place = match &node {
+        Some(node) => format!(" in domain {} for node {node}", domain.to_ascii_uppercase()),
         None => String::new(),
     };
     let code = event.code.map_or_else(String::new, |code| format!(" (return code {code})"));
@@ -163,11 +163,11 @@ fn of_event(event: &ScheduledEvent, domain: &str) -> Vec<Entry> {
         _ => return Vec::new(),
     };
     let mut entries = vec![Entry::new(at, Some(number), text)];
-    if let Some(node) = node {
+    if let Some(node) = &node {
         entries.extend(of_report(event, node, at));
     }
     for entry in &mut entries {
-        entry.node = node.map(str::to_owned);
+        entry.node.clone_from(&node);
         entry.schedule = Some(schedule.clone());
         entry.domain = Some(domain.to_owned()).filter(|domain| !domain.is_empty());
         entry.session = Some(event.number);
@@ -206,7 +206,8 @@ fn of_backup(backup: &Backup, domain: Option<&String>) -> Vec<Entry> {
         return Vec::new();
     }
     let filespace = model::escaped(mount_point(&backup.filespace));
-    let source = format!("(Node: {}, Filespace: {filespace})", backup.node);
+    let node = backup.node.to_ascii_uppercase();
+    let source = format!("(Node: {node}, Filespace: {filespace})");
     let mut entries = lines_of_report(&backup.report, &source, backup.ended);
     for entry in &mut entries {
         entry.node = Some(backup.node.clone());
@@ -267,7 +268,7 @@ mod tests {
         assert_eq!(numbers(&event("missed", None, "")), [Some("ANR2578W")]);
         assert_eq!(numbers(&event("pending", None, "")), []);
         let failed = &of_event(&event("failed", Some(12), ""), "STANDARD")[0];
-        let expected = "Schedule nightly in domain STANDARD for node anna failed (return code 12).";
+        let expected = "Schedule NIGHTLY in domain STANDARD for node ANNA failed (return code 12).";
         assert_eq!((failed.number, failed.text.as_str()), (Some("ANR2579E"), expected));
     }
 
@@ -277,7 +278,7 @@ mod tests {
         let entries = of_event(&event("completed", Some(0), session), "STANDARD");
         assert_eq!(
             entries[1].text,
-            "(Session: 7, Node: anna) Total number of objects inspected: 1,234"
+            "(Session: 7, Node: ANNA) Total number of objects inspected: 1,234"
         );
         let entry = Entry::new(ServerTime(0), Some("ANR2578W"), "x".to_owned());
         let row = row(entry, &dsm::admin::view::ACTLOG);
