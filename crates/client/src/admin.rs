@@ -41,7 +41,7 @@ pub use libraries::{
     DriveState, Element, ElementKind, Library, LibraryChange, LibraryDrive, LibraryPlace,
     LibraryWork, NewLibrary,
 };
-pub use nodes::{IssuedToken, Node, NodeChange, NodeRegistration, Revocation};
+pub use nodes::{IssuedToken, Node, NodeChange, NodeContact, NodeRegistration, Revocation};
 pub use option_sets::{OptionSet, OptionSetChange, OptionSetReview, OptionSetVersion};
 pub use optional::NameChange;
 pub use packs::{FailureSubject, PackFailure, PackWork};

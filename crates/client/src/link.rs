@@ -68,6 +68,8 @@ pub struct FilespaceSummary {
     pub name: Vec<u8>,
     pub active_objects: u64,
     pub last_backup: Option<ServerTime>,
+    /// Number at the server; `None` for a node, and from an older server.
+    pub id: Option<u32>,
 }
 
 /// Open connection to the server, after the greeting.
@@ -239,6 +241,7 @@ impl Link {
             name: filespace.name.to_vec(),
             active_objects: filespace.active_objects,
             last_backup: (filespace.last_backup != 0).then_some(ServerTime(filespace.last_backup)),
+            id: None,
         };
         Ok(filespaces.into_iter().map(summary).collect())
     }

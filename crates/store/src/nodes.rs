@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{
-    CatalogError, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration, NodeChange,
-    NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
+    CatalogError, ContactRow, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration,
+    NodeChange, NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
 };
 use model::{
     BACKUP_FILESPACE_MIN, DirPath, DomainId, FilespaceId, NodeId, NodeName, PersonId, ServerTime,
@@ -41,6 +41,7 @@ pub struct NodeSummary {
     pub drills: Vec<DrillRow>,
     /// True while the node's agent is connected.
     pub has_agent: bool,
+    pub last_contact: Option<ContactRow>,
 }
 
 /// A filespace with its size.
@@ -167,7 +168,17 @@ fn describe_with(
     let drills = store.catalog.drills(Some(node.id))?;
     let option_set_version = option_sets::number_of(option_sets, &node);
     let has_agent = agents.contains(&node.id);
-    Ok(NodeSummary { node, is_enrolled, labels, option_set_version, filespaces, drills, has_agent })
+    let last_contact = store.contacts.last(&*store.catalog, node.id)?;
+    Ok(NodeSummary {
+        node,
+        is_enrolled,
+        labels,
+        option_set_version,
+        filespaces,
+        drills,
+        has_agent,
+        last_contact,
+    })
 }
 
 /// Lists the node `name`, or without a name at most `limit` nodes, sorted by name, starting at

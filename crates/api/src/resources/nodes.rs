@@ -235,8 +235,7 @@ fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
     let node = &summary.node;
     let register = Register::of_node(desk, node.id)?;
     let details = register.details(node.id);
-    let contact = desk.store().contacts.last(&*desk.store().catalog, node.id)?;
-    let (last_contact, last_address, last_host) = match contact {
+    let (last_contact, last_address, last_host) = match summary.last_contact.clone() {
         Some(ContactRow { at, address, host, .. }) => (Some(Time(at)), Some(address), Some(host)),
         None => (None, None, None),
     };

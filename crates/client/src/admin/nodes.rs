@@ -34,6 +34,17 @@ pub struct Node {
     pub drills: Option<LastDrills>,
     /// True while the node's agent is connected; `None` from an older server.
     pub has_agent: Option<bool>,
+    /// Last contact of a program of the node with a server; `None` if there was none.
+    pub last_contact: Option<NodeContact>,
+}
+
+/// The last time at which a program of a node has greeted a server, and from where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeContact {
+    pub at: ServerTime,
+    pub address: String,
+    /// Name of the machine, as the program has given it; empty if it has given none.
+    pub host: String,
 }
 
 impl From<proto::NodeInfo> for Node {
@@ -42,6 +53,7 @@ impl From<proto::NodeInfo> for Node {
             name: filespace.name.to_vec(),
             active_objects: filespace.active_objects,
             last_backup: optional::time(filespace.last_backup),
+            id: (filespace.id != 0).then_some(filespace.id),
         };
         Self {
             name: message.name,
@@ -58,6 +70,9 @@ impl From<proto::NodeInfo> for Node {
             filespaces: message.filespaces.into_iter().map(filespace).collect(),
             drills: message.drills.map(LastDrills::from),
             has_agent: message.has_agent,
+            last_contact: message.last_contact.map(|proto::NodeContact { at, address, host }| {
+                NodeContact { at: ServerTime(at), address, host }
+            }),
         }
     }
 }

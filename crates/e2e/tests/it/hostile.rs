@@ -310,6 +310,7 @@ fn texts_of_a_server_are_shown_and_not_obeyed() {
         active_objects: u64::MAX,
         last_backup: i64::MAX,
         backups: vec![i64::MIN],
+        id: u32::MAX,
     };
     let filespaces = vec![filespace.clone(), filespace];
     let reply = proto::FilespacesReply { filespaces, ..Default::default() };

@@ -313,7 +313,7 @@ mod tests {
 
     fn filespace(name: &[u8], days_ago: Option<i64>) -> FilespaceSummary {
         let last = days_ago.map(|days| ServerTime::from_secs((20_000 - days) * DAY_SECS));
-        FilespaceSummary { name: name.to_vec(), active_objects: 1_234, last_backup: last }
+        FilespaceSummary { name: name.to_vec(), active_objects: 1_234, last_backup: last, id: None }
     }
 
     #[test]

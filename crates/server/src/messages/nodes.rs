@@ -1,5 +1,6 @@
 //! Nodes and their filespaces.
 
+use catalog::ContactRow;
 use store::nodes::{FilespaceSummary, NodeSummary};
 use wire::proto;
 
@@ -17,6 +18,7 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         filespaces,
         drills,
         has_agent,
+        last_contact,
     } = info;
     proto::NodeInfo {
         id: node.id.0,
@@ -25,7 +27,7 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         locked: node.locks.any(),
         enrolled: is_enrolled,
         registered: node.registered.0,
-        filespaces: shown(filespaces).map(filespace).collect(),
+        filespaces: shown(filespaces).map(numbered_filespace).collect(),
         option_set: node.option_set.unwrap_or_default(),
         deletes_backups: node.deletes_backups,
         deletes_archives: node.deletes_archives,
@@ -34,7 +36,12 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         drills: Some(super::drills::last(drills)),
         option_set_version,
         has_agent: Some(has_agent),
+        last_contact: last_contact.map(contact),
     }
+}
+
+fn contact(ContactRow { at, address, host, .. }: ContactRow) -> proto::NodeContact {
+    proto::NodeContact { at: at.0, address, host }
 }
 
 /// Returns the filespaces whose names fit into the description of a node.
@@ -47,6 +54,12 @@ fn shown(filespaces: Vec<FilespaceSummary>) -> impl Iterator<Item = FilespaceSum
     })
 }
 
+/// Describes a filespace for an administrator, with its number.
+fn numbered_filespace(info: FilespaceSummary) -> proto::Filespace {
+    let id = info.filespace.id.0;
+    proto::Filespace { id, ..filespace(info) }
+}
+
 pub(crate) fn filespace(info: FilespaceSummary) -> proto::Filespace {
     let FilespaceSummary { filespace, active_objects } = info;
     proto::Filespace {
@@ -54,5 +67,7 @@ pub(crate) fn filespace(info: FilespaceSummary) -> proto::Filespace {
         active_objects,
         last_backup: filespace.last_backup.map_or(0, |time| time.0),
         backups: Vec::new(),
+        // The numbers would tell a node how many filespaces others have.
+        id: 0,
     }
 }

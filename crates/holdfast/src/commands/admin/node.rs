@@ -631,6 +631,7 @@ mod tests {
             collocation_group: is_locked.then(|| "accounts".to_owned()),
             drills: Some(LastDrills::default()),
             has_agent: Some(is_locked),
+            last_contact: None,
         }
     }
 
