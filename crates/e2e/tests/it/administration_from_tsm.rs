@@ -62,6 +62,10 @@ fn with_input(server: &Server, options: &[&str], input: &str) -> String {
 fn nodes_are_administered_with_tsm_s_commands() {
     let scene = Scene::with_files(3, 5000);
     let server = &scene.server;
+    let greeted = scene.node.run(&["status"]);
+    assert_ne!(greeted.code(), 12, "{greeted}");
+    let access = "select tcp_address, lastacc_time is null, lastsess_recvd is null from nodes";
+    assert_eq!(lines(server, access), ["127.0.0.1,0,1"]);
     scene.backup();
     assert_eq!(lines(server, "q no"), ["ANNA,,STANDARD,<1,,NO"]);
     let registered = dsmadmc(server, &["reg no bert secret do=standard archdel=no"]).expect(&[0]);
@@ -97,6 +101,13 @@ fn nodes_are_administered_with_tsm_s_commands() {
     let files = lines(server, &backups);
     assert_eq!(files.len(), 3, "{files:?}");
     assert_eq!(files[0], "ACTIVE_VERSION,FILE,file-0000,STANDARD,5000");
+    // Without a condition on the node, the versions of all nodes are read.
+    let of_all = "select node_name, count(*) from backups where type='FILE' and filespace_id>0 \
+                  group by node_name";
+    assert_eq!(lines(server, of_all), ["ANNA,3"]);
+    let numbered = "select count(*) from occupancy o, filespaces f where o.node_name=f.node_name \
+                    and o.filespace_id=f.filespace_id and f.filespace_id>0";
+    assert_eq!(lines(server, numbered), ["1"]);
     let archived =
         scene
             .node
@@ -227,7 +238,7 @@ fn refusals_have_tsm_s_numbers_and_return_codes() {
     let scene = Scene::new();
     let refused = |command: &str, code, text: &str| refused(&scene.server, command, code, text);
     refused("q pr", 11, "ANR0944E QUERY PROCESS: No active processes found.");
-    refused("select 1 from backups", 4, "node_name='NODE'");
+    refused("select 1 from backups where node_name='NOBODY'", 4, "there is no node NOBODY");
     refused("delete from nodes", 2, "ANR2000E");
     refused("select x from nodes", 3, "ANR2940E SELECT: There is no column X.");
     refused("register license", 4, "not supported: Holdfast needs no licence");

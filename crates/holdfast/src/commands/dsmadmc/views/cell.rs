@@ -48,6 +48,14 @@ pub(in crate::commands::dsmadmc) fn name_of(address: &str) -> String {
     if host.is_empty() { "HOLDFAST".to_owned() } else { host.to_owned() }
 }
 
+/// Returns the host of an address, which has a port or none.
+pub(super) fn host_of(address: &str) -> String {
+    match address.parse::<std::net::IpAddr>() {
+        Ok(_) => address.to_owned(),
+        Err(_) => name_of(address),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::civil::DateTime;
@@ -67,6 +75,7 @@ mod tests {
         assert_eq!(name_of("backup.example.org:1500"), "backup.example.org");
         assert_eq!(name_of("[::1]:1500"), "[::1]");
         assert_eq!(name_of(":1500"), "HOLDFAST");
+        assert_eq!((host_of("::1").as_str(), host_of("10.0.0.1:7").as_str()), ("::1", "10.0.0.1"));
     }
 
     #[test]

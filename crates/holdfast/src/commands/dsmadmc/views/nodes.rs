@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use client::admin::Admin;
+use client::admin::{Admin, Node};
 use client::{ClientError, Usage};
 use dsm::admin::view::{Table, Value};
 use model::{archive_number, is_space_filespace, mount_point};
@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::backups::{self, Backup, Connection};
 use super::bounds::Bounds;
-use super::cell::{megabytes, name, name_of, optional_time, time, yes_or_no};
+use super::cell::{host_of, megabytes, name, optional_time, time, yes_or_no};
 use crate::commands::admin::ask_pages;
 use crate::error::CommandError;
 
@@ -31,22 +31,26 @@ pub(super) fn nodes(
     let connections: BTreeMap<&str, &Connection> =
         connections.iter().map(|each| (each.node.as_str(), each)).collect();
     for node in bounds.nodes(admin)? {
-        // The last access that the server keeps is the last backup.
         let backup = backups::of_node(admin, &node.name, 1)?.pop();
         let whole = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
+        let contact = node.last_contact.as_ref();
         let last = whole.max(backup.as_ref().map(|backup| backup.ended));
+        let last = last.max(contact.map(|contact| contact.at));
         let bytes = backup.as_ref().and_then(|backup| backup.count("bytes_transferred"));
         let secs = backup.as_ref().map(|backup| backup.ended.secs() - backup.started.secs());
         let document = documents.get(node.name.as_str());
         let known = |key: &str| document.and_then(|document| backups::text(document, key));
         let connection = connections.get(node.name.as_str());
         let address = connection.and_then(|connection| connection.addresses.first());
+        let address = address.or(contact.map(|contact| &contact.address));
+        let host = contact.map(|contact| contact.host.clone()).filter(|host| !host.is_empty());
+        let is_known = backup.is_some() || contact.is_some();
         table.add([
             ("PLATFORM_NAME", known("platform").into()),
             ("CONTACT", known("owner").into()),
-            ("TCP_NAME", known("hostname").into()),
-            ("TCP_ADDRESS", address.map(|address| name_of(address)).into()),
-            ("LASTSESS_COMMMETH", backup.as_ref().map(|_| "Tcp/Ip").into()),
+            ("TCP_NAME", known("hostname").or(host).into()),
+            ("TCP_ADDRESS", address.map(|address| host_of(address)).into()),
+            ("LASTSESS_COMMMETH", is_known.then_some("Tcp/Ip").into()),
             ("LASTSESS_RECVD", bytes.into()),
             ("LASTSESS_DURATION", secs.and_then(|secs| u64::try_from(secs).ok()).into()),
             ("NODE_NAME", node.name.into()),
@@ -86,6 +90,7 @@ pub(super) fn filespaces(
             table.add([
                 ("NODE_NAME", node.name.as_str().into()),
                 ("FILESPACE_NAME", name(bytes)),
+                ("FILESPACE_ID", filespace.id.map(u64::from).into()),
                 ("FILESPACE_HEXNAME", hex.into()),
                 ("BACKUP_START", optional_time(start)),
                 ("BACKUP_END", optional_time(end.or(start))),
@@ -103,6 +108,27 @@ pub(super) fn collocation_groups(table: &mut Table, admin: &mut Admin) -> Result
         }
     }
     Ok(())
+}
+
+/// Numbers of filespaces, by node and mount point.
+pub(super) struct Numbers(BTreeMap<(String, Vec<u8>), u64>);
+
+impl Numbers {
+    pub(super) fn of(nodes: &[Node]) -> Self {
+        let mut numbers = BTreeMap::new();
+        for node in nodes {
+            for filespace in &node.filespaces {
+                let place = (node.name.clone(), mount_point(&filespace.name).to_vec());
+                numbers.extend(filespace.id.map(|id| (place, u64::from(id))));
+            }
+        }
+        Self(numbers)
+    }
+
+    /// Returns the number of the filespace; missing for one that has no backups.
+    pub(super) fn get(&self, node: &str, mount: &[u8]) -> Value {
+        self.0.get(&(node.to_owned(), mount.to_vec())).copied().into()
+    }
 }
 
 /// Returns the domain of each node.
@@ -171,8 +197,10 @@ pub(super) fn occupancy(
         (Some(only), None) => only.into(),
         _ => Value::Missing,
     };
+    let numbers = Numbers::of(&bounds.nodes(admin)?);
     for ((node, kind, filespace), space) in spaces(bounds, admin)? {
         table.add([
+            ("FILESPACE_ID", numbers.get(&node, &filespace)),
             ("NODE_NAME", node.into()),
             ("TYPE", kind.into()),
             ("FILESPACE_NAME", name(&filespace)),

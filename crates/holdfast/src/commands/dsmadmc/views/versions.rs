@@ -1,4 +1,4 @@
-//! Versions and archive copies of one node.
+//! Versions and archive copies.
 
 use client::admin::{Admin, Node};
 use client::{ClientError, ErrorKind, ListedVersion};
@@ -7,6 +7,7 @@ use model::{Kind, escaped, mount_point};
 
 use super::bounds::Bounds;
 use super::cell::{name, optional_time, time};
+use super::nodes::Numbers;
 use crate::error::CommandError;
 
 /// Maximum number of versions that a statement reads.
@@ -17,14 +18,16 @@ pub(super) fn usage(view: &str, needs: &str) -> CommandError {
         .with_hint("'holdfast admin node versions' lists all versions of a filespace")
 }
 
-/// Returns the node that the statement is about.
-fn node(view: &str, bounds: &Bounds, admin: &mut Admin) -> Result<Node, CommandError> {
-    let needed = "the statement needs the condition node_name='NODE', joined by AND";
-    let wanted = bounds.node.as_ref().ok_or_else(|| usage(view, needed))?;
-    let nodes = admin.nodes(None)?;
-    let found = nodes.into_iter().find(|node| node.name.eq_ignore_ascii_case(wanted));
-    let missing = || ClientError::new(ErrorKind::NotFound, format!("there is no node {wanted}"));
-    Ok(found.ok_or_else(missing)?)
+/// Returns the nodes that the statement is about: the one that a condition names, otherwise all.
+fn nodes(bounds: &Bounds, admin: &mut Admin) -> Result<Vec<Node>, CommandError> {
+    let nodes = bounds.nodes(admin)?;
+    match &bounds.node {
+        Some(wanted) if nodes.is_empty() => {
+            let message = format!("there is no node {wanted}");
+            Err(ClientError::new(ErrorKind::NotFound, message).into())
+        }
+        _ => Ok(nodes),
+    }
 }
 
 pub(super) fn backups(
@@ -32,25 +35,27 @@ pub(super) fn backups(
     bounds: &Bounds,
     admin: &mut Admin,
 ) -> Result<(), CommandError> {
-    let node = node("BACKUPS", bounds, admin)?;
-    let filespaces = node.filespaces.iter().map(|filespace| &filespace.name);
-    let is_wanted = |name: &&Vec<u8>| match &bounds.filespace {
+    let nodes = nodes(bounds, admin)?;
+    let is_wanted = |name: &[u8]| match &bounds.filespace {
         Some(wanted) => escaped(mount_point(name)) == *wanted,
         None => true,
     };
-    let named = filespaces.filter(is_wanted);
-    for filespace in named.cloned().collect::<Vec<_>>() {
-        read(table, &node.name, &filespace, admin, |row, version| {
-            let state = match version.deactivated {
-                None => "ACTIVE_VERSION",
-                Some(_) => "INACTIVE_VERSION",
-            };
-            row.extend([
-                ("STATE", state.into()),
-                ("BACKUP_DATE", time(version.object.inserted)),
-                ("DEACTIVATE_DATE", optional_time(version.deactivated)),
-            ]);
-        })?;
+    for node in &nodes {
+        for filespace in node.filespaces.iter().filter(|one| is_wanted(&one.name)) {
+            let place = (node.name.as_str(), filespace.name.as_slice());
+            let number = filespace.id.map(u64::from).into();
+            read(table, place, &number, admin, |row, version| {
+                let state = match version.deactivated {
+                    None => "ACTIVE_VERSION",
+                    Some(_) => "INACTIVE_VERSION",
+                };
+                row.extend([
+                    ("STATE", state.into()),
+                    ("BACKUP_DATE", time(version.object.inserted)),
+                    ("DEACTIVATE_DATE", optional_time(version.deactivated)),
+                ]);
+            })?;
+        }
     }
     Ok(())
 }
@@ -60,16 +65,21 @@ pub(super) fn archives(
     bounds: &Bounds,
     admin: &mut Admin,
 ) -> Result<(), CommandError> {
-    let node = node("ARCHIVES", bounds, admin)?;
-    for archive in admin.archives(&node.name)? {
-        let filespaces: Vec<Vec<u8>> = archive.filespaces().map(<[u8]>::to_vec).collect();
-        for filespace in filespaces {
-            read(table, &node.name, &filespace, admin, |row, _| {
-                row.extend([
-                    ("ARCHIVE_DATE", time(archive.created)),
-                    ("DESCRIPTION", archive.description.as_str().into()),
-                ]);
-            })?;
+    let nodes = nodes(bounds, admin)?;
+    let numbers = Numbers::of(&nodes);
+    for node in &nodes {
+        for archive in admin.archives(&node.name)? {
+            let filespaces: Vec<Vec<u8>> = archive.filespaces().map(<[u8]>::to_vec).collect();
+            for filespace in filespaces {
+                let number = numbers.get(&node.name, mount_point(&filespace));
+                let place = (node.name.as_str(), filespace.as_slice());
+                read(table, place, &number, admin, |row, _| {
+                    row.extend([
+                        ("ARCHIVE_DATE", time(archive.created)),
+                        ("DESCRIPTION", archive.description.as_str().into()),
+                    ]);
+                })?;
+            }
         }
     }
     Ok(())
@@ -78,11 +88,12 @@ pub(super) fn archives(
 /// Values of a row, with their columns.
 type Row = Vec<(&'static str, Value)>;
 
-/// Adds a row for each version in a filespace. `complete` adds the columns of the view.
+/// Adds a row for each version in a filespace of a node, which has the number `number`. `complete`
+/// adds the columns of the view.
 fn read(
     table: &mut Table,
-    node: &str,
-    filespace: &[u8],
+    (node, filespace): (&str, &[u8]),
+    number: &Value,
     admin: &mut Admin,
     complete: impl Fn(&mut Row, &ListedVersion),
 ) -> Result<(), CommandError> {
@@ -94,6 +105,7 @@ fn read(
         let mut row: Row = vec![
             ("NODE_NAME", node.into()),
             ("FILESPACE_NAME", name(mount)),
+            ("FILESPACE_ID", number.clone()),
             ("TYPE", (if is_directory { "DIR" } else { "FILE" }).into()),
             ("HL_NAME", name(high)),
             ("LL_NAME", name(low)),
@@ -113,8 +125,8 @@ fn read(
     match is_whole {
         true => Ok(()),
         false => {
-            let needed = "there are more than 500,000 versions; add the condition \
-                          filespace_name='/FILESPACE', joined by AND";
+            let needed = "there are more than 500,000 versions; add the conditions \
+                          node_name='NODE' and filespace_name='/FILESPACE', joined by AND";
             Err(usage(table.view.name, needed))
         }
     }
