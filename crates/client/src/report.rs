@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::drills::Drill;
 use crate::interruptions::Interruptions;
+use crate::source::Source;
 use crate::stages::{CompressorWork, Stages};
 
 /// Maximum number of failures that a report lists. All failures are counted.
@@ -215,14 +216,14 @@ impl BackupReport {
 
     /// Returns the counters that the server keeps, as JSON.
     pub(crate) fn summary_json(&self) -> String {
-        self.summary_since(&Self::default())
+        self.summary_since(&Self::default(), None)
     }
 
     /// Returns the counters that the server keeps, as JSON, without those of `before`: an earlier
-    /// state of the same report.
-    pub(crate) fn summary_since(&self, before: &Self) -> String {
+    /// state of the same report. `source` is the file system that was backed up, if it is one.
+    pub(crate) fn summary_since(&self, before: &Self, source: Option<&Source>) -> String {
         #[derive(Serialize)]
-        struct Summary {
+        struct Summary<'a> {
             inspected: u64,
             backed_up: u64,
             updated: u64,
@@ -233,6 +234,8 @@ impl BackupReport {
             bytes_after_dedup: u64,
             bytes_transferred: u64,
             stages: Stages,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            source: Option<&'a Source>,
         }
         let summary = Summary {
             inspected: self.inspected.saturating_sub(before.inspected),
@@ -245,6 +248,7 @@ impl BackupReport {
             bytes_after_dedup: self.bytes_after_dedup.saturating_sub(before.bytes_after_dedup),
             bytes_transferred: self.bytes_transferred.saturating_sub(before.bytes_transferred),
             stages: self.stages.since(&before.stages),
+            source,
         };
         serde_json::to_string(&summary).expect("numbers are JSON")
     }
@@ -442,10 +446,12 @@ mod tests {
         let before = BackupReport { inspected: 5, expired: 1, ..BackupReport::default() };
         let mut after = BackupReport { inspected: 7, expired: 1, ..before.clone() };
         after.stages.read.busy = Duration::from_secs(2);
+        let source = Source::of(b"/");
         let summary: serde_json::Value =
-            serde_json::from_str(&after.summary_since(&before)).expect("is JSON");
+            serde_json::from_str(&after.summary_since(&before, Some(&source))).expect("is JSON");
         assert_eq!((&summary["inspected"], &summary["expired"]), (&2.into(), &0.into()));
         assert_eq!(summary["stages"]["read"]["busy_secs"], 2.0);
+        assert_eq!(summary["source"]["client_version"], env!("CARGO_PKG_VERSION"));
     }
 
     #[test]

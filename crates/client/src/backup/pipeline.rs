@@ -7,7 +7,7 @@ use std::thread::Scope as Threads;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use model::{DirPath, Kind};
+use model::{DirPath, Kind, mount_point};
 use policy::Verdict;
 use sys::lock::Mutex;
 use sys::process::processors;
@@ -34,6 +34,7 @@ use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::pages::OldPage;
 use crate::path::{absolute, split};
+use crate::source::Source;
 
 /// Maximum number of segments that wait to be examined.
 const SEGMENTS_WAITING: usize = 64;
@@ -95,7 +96,8 @@ impl Session<'_> {
         if self.options.dry_run {
             return Ok(());
         }
-        outbox.close(is_complete, self.tally().report().summary_since(&before))?;
+        let source = Source::of(mount_point(self.scope.filespace));
+        outbox.close(is_complete, self.tally().report().summary_since(&before, Some(&source)))?;
         if let Some(ending) = ending {
             ending.settle(self.tally());
         }
