@@ -67,7 +67,8 @@ fn nodes_are_administered_with_tsm_s_commands() {
     let access = "select tcp_address, lastacc_time is null, lastsess_recvd is null from nodes";
     assert_eq!(lines(server, access), ["127.0.0.1,0,1"]);
     scene.backup();
-    assert_eq!(lines(server, "q no"), ["ANNA,,STANDARD,<1,,NO"]);
+    let platform = format!("Linux {}", std::env::consts::ARCH.replace('_', "-"));
+    assert_eq!(lines(server, "q no"), [format!("ANNA,{platform},STANDARD,<1,,NO")]);
     let registered = dsmadmc(server, &["reg no bert secret do=standard archdel=no"]).expect(&[0]);
     assert!(registered.stdout.contains("--token "), "the token is shown: {registered}");
     registered.says("ANR2060I Node bert registered in policy domain STANDARD.");
@@ -351,6 +352,11 @@ fn work_by_hand_leaves_its_traces() {
     // A start without its end would stand for both.
     let times = "select count(*) from filespaces where backup_end>backup_start";
     assert_eq!(lines(server, times), ["1"]);
+    let sizes = "select count(*) from filespaces where capacity>0 and pct_util between 0 and 100";
+    assert_eq!(lines(server, sizes), ["1"]);
+    let of_client = "select count(*) from nodes where platform_name like 'Linux %' and \
+                     client_version is not null";
+    assert_eq!(lines(server, of_client), ["1"]);
     let versions = "select count(*) from backups where node_name='anna' and type='FILE'";
     assert_eq!(lines(server, versions), ["3"], "of all filespaces");
     for command in ["query node ANNA", "select node_name, lastsess_recvd from nodes"] {

@@ -14,6 +14,8 @@ use crate::path;
 /// Number of the last backups of a node that a view has: fewer if there are many nodes.
 const BACKUPS_MIN: u32 = 50;
 const BACKUPS_MAX: u32 = 1_000;
+/// Maximum length of a word that a node has sent, in bytes.
+const WORD_BYTES_MAX: usize = 32;
 /// Time that the server's clock and a node's agent may differ by.
 const SLACK_MICROS: i64 = 5_000_000;
 
@@ -47,6 +49,20 @@ impl Backup {
     /// Returns a number of the report.
     pub(super) fn count(&self, key: &str) -> Option<u64> {
         self.report[key].as_u64()
+    }
+
+    /// Returns a word about the source of the backup; `None` for one that the node has not sent, or
+    /// that could not stand in a table.
+    pub(super) fn word(&self, key: &str) -> Option<&str> {
+        let word = self.report["source"][key].as_str()?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._-".contains(&byte);
+        let fits = (1..=WORD_BYTES_MAX).contains(&word.len());
+        Some(word).filter(|word| fits && word.bytes().all(is_plain))
+    }
+
+    /// Returns a number of bytes of the source of the backup.
+    pub(super) fn bytes(&self, key: &str) -> Option<u64> {
+        self.report["source"][key].as_u64()
     }
 
     fn is_within(&self, event: &ScheduledEvent) -> bool {
@@ -218,6 +234,21 @@ mod tests {
         assert_eq!(known_since(&events, 3), None);
         assert_eq!(known_since(&events, 2), Some(ServerTime::from_secs(3_600)));
         assert_eq!(known_since(&[], 2), None);
+    }
+
+    #[test]
+    fn words_of_nodes_stand_in_tables_or_are_left_out() {
+        let of = |report: Json| Backup {
+            report,
+            ..backup("1970-01-01T01:00:00Z", "1970-01-01T02:00:00Z")
+        };
+        let known = of(json!({"source": {"platform": "linux x86_64", "free_bytes": 7}}));
+        assert_eq!(known.word("platform"), Some("linux x86_64"));
+        assert_eq!((known.word("filesystem_type"), known.bytes("free_bytes")), (None, Some(7)));
+        for word in ["", "a\nb", "a,b", &"x".repeat(WORD_BYTES_MAX + 1)] {
+            assert_eq!(of(json!({"source": {"platform": word}})).word("platform"), None, "{word}");
+        }
+        assert_eq!(of(Json::Null).bytes("free_bytes"), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::backups::{self, Backup, Connection};
 use super::bounds::Bounds;
-use super::cell::{host_of, megabytes, name, optional_time, time, yes_or_no};
+use super::cell::{host_of, megabytes, name, optional_time, percent, time, yes_or_no};
 use crate::commands::admin::ask_pages;
 use crate::error::CommandError;
 
@@ -44,9 +44,16 @@ pub(super) fn nodes(
         let address = connection.and_then(|connection| connection.addresses.first());
         let address = address.or(contact.map(|contact| &contact.address));
         let host = contact.map(|contact| contact.host.clone()).filter(|host| !host.is_empty());
+        let platform = backup.as_ref().and_then(platform);
+        let version = backup.as_ref().and_then(|backup| backup.word("client_version"));
+        let version = version_parts(version.unwrap_or_default());
         let is_known = backup.is_some() || contact.is_some();
         table.add([
-            ("PLATFORM_NAME", known("platform").into()),
+            ("PLATFORM_NAME", known("platform").or(platform).into()),
+            ("CLIENT_VERSION", version[0].into()),
+            ("CLIENT_RELEASE", version[1].into()),
+            ("CLIENT_LEVEL", version[2].into()),
+            ("CLIENT_SUBLEVEL", version[3].into()),
             ("CONTACT", known("owner").into()),
             ("TCP_NAME", known("hostname").or(host).into()),
             ("TCP_ADDRESS", address.map(|address| host_of(address)).into()),
@@ -85,12 +92,21 @@ pub(super) fn filespaces(
                 backup.filespace == filespace.name && Some(backup.started) == start
             };
             let end = last.iter().find(is_that).map(|backup| backup.ended);
+            let newest = last.iter().find(|backup| backup.filespace == filespace.name);
+            let kind = newest.and_then(|backup| backup.word("filesystem_type"));
+            let capacity = newest.and_then(|backup| backup.bytes("capacity_bytes"));
+            let free = newest.and_then(|backup| backup.bytes("free_bytes"));
+            let used = capacity.zip(free).map(|(capacity, free)| capacity.saturating_sub(free));
             let bytes = mount_point(&filespace.name);
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             table.add([
                 ("NODE_NAME", node.name.as_str().into()),
                 ("FILESPACE_NAME", name(bytes)),
                 ("FILESPACE_ID", filespace.id.map(u64::from).into()),
+                ("FILESPACE_TYPE", kind.map(str::to_ascii_uppercase).into()),
+                ("PLATFORM", newest.and_then(platform).into()),
+                ("CAPACITY", capacity.map(|bytes| bytes >> 20).into()),
+                ("PCT_UTIL", used.map_or(Value::Missing, |used| percent(used, capacity))),
                 ("FILESPACE_HEXNAME", hex.into()),
                 ("BACKUP_START", optional_time(start)),
                 ("BACKUP_END", optional_time(end.or(start))),
@@ -99,6 +115,20 @@ pub(super) fn filespaces(
         }
     }
     Ok(())
+}
+
+/// Returns the platform of a node in TSM's form, as in `Linux x86-64`.
+fn platform(backup: &Backup) -> Option<String> {
+    let (system, architecture) = backup.word("platform")?.split_once(' ')?;
+    let (first, rest) = system.split_at_checked(1)?;
+    let architecture = architecture.replace('_', "-");
+    Some(format!("{}{rest} {architecture}", first.to_ascii_uppercase()))
+}
+
+/// Returns version, release, level and sublevel of a client.
+fn version_parts(version: &str) -> [Option<u64>; 4] {
+    let mut parts = version.split(['.', '-']).map_while(|part| part.parse().ok());
+    std::array::from_fn(|_| parts.next())
 }
 
 pub(super) fn collocation_groups(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
@@ -239,4 +269,16 @@ pub(super) fn audit_occupancy(
         ]);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_has_as_many_parts_as_it_tells() {
+        assert_eq!(version_parts("0.1.0"), [Some(0), Some(1), Some(0), None]);
+        assert_eq!(version_parts("1.2-rc.1"), [Some(1), Some(2), None, None]);
+        assert_eq!(version_parts(""), [None; 4]);
+    }
 }
