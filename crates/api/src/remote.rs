@@ -37,7 +37,7 @@ struct AdminCall {
     right: Right,
 }
 
-const CALLS: [AdminCall; 56] = [
+const CALLS: [AdminCall; 57] = [
     // The call also makes a new token for a node that exists.
     call("AddNode", Enrolment, Write),
     call("ListNodes", Nodes, Read),
@@ -73,6 +73,7 @@ const CALLS: [AdminCall; 56] = [
     call("EndOptionSetStage", Policies, Write),
     call("Events", Log, Read),
     call("TaskRuns", Tasks, Read),
+    call("FinishedBackups", Work, Read),
     call("Schedules", Schedules, Read),
     call("PutSchedule", Schedules, Write),
     call("RemoveSchedule", Schedules, Write),

@@ -85,7 +85,7 @@ pub use marks::Marks;
 pub use move_state::MoveState;
 pub use nodes::{Locker, Locks, Node, NodeChange, Nodes};
 pub use option_sets::{OptionSet, OptionSetStage, OptionSetVersion, OptionSets};
-pub use overview::{EventOutcome, Overview, PackUsage};
+pub use overview::{EventOutcome, FinishedBackup, Overview, PackUsage};
 pub use packs::{PackRow, PackState, Packs};
 pub use pages::{PageDigest, PageKey, PageRow, PageSpan, Pages};
 pub use people::{NewPerson, People, Person, PersonChange, RoleRow};

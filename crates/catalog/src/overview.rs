@@ -17,6 +17,18 @@ pub struct EventOutcome {
     pub reason: String,
 }
 
+/// A finished backup of any node, with the names of its node and its filespace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FinishedBackup {
+    pub number: u64,
+    pub node: String,
+    pub filespace: Vec<u8>,
+    pub started: ServerTime,
+    pub ended: ServerTime,
+    /// The client's report, as it sent it.
+    pub report: String,
+}
+
 /// The packs of a domain that are in the same state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackUsage {
@@ -43,6 +55,14 @@ pub trait Overview {
         number: u64,
         limit: usize,
     ) -> Result<Vec<(u64, SessionRow)>, CatalogError>;
+
+    /// At most `limit` finished backups of all nodes, newest first. The list begins with the backup
+    /// numbered `from`, or with the newest.
+    fn finished_backups(
+        &self,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<FinishedBackup>, CatalogError>;
 
     /// The highest number of a finished backup; 0 if there is none.
     fn last_session(&self) -> Result<u64, CatalogError>;

@@ -4,6 +4,7 @@
 //! that only a newer server knows becomes `Unknown`, or is refused with an error that names it.
 
 mod audit;
+mod backups;
 mod catalog;
 mod connection;
 mod events;
@@ -32,6 +33,7 @@ pub use audit::{
     Audit, AuditRequest, CatalogFindings, CatalogLoss, ChunkRange, Damage, DamagedDirectory,
     LostVersion,
 };
+pub use backups::FinishedBackup;
 pub use catalog::{CatalogCopy, CatalogCopyProgress};
 pub use connection::{Admin, RemoteServer};
 pub use events::{Event, LogFilter};

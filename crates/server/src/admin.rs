@@ -1,6 +1,7 @@
 //! The calls of administrators. They come over the socket in the server's folder, where everybody
 //! who may open the socket may do everything, or from the service above, which checks its callers.
 
+mod backups;
 pub(crate) mod keys;
 mod nodes;
 mod progress;
@@ -780,6 +781,14 @@ impl Admin for AdminApi {
     ) -> Result<Response<proto::ArchivesReply>, Status> {
         let request = request.into_inner();
         self.blocking(move |store| nodes::archives(store, request)).await
+    }
+
+    async fn finished_backups(
+        &self,
+        request: Request<proto::FinishedBackupsRequest>,
+    ) -> Result<Response<proto::FinishedBackupsReply>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |store| backups::finished(store, request)).await
     }
 
     async fn task_runs(

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Catalog, EventRow, LibraryRow, Node, VolumeAccess, VolumeRow, VolumeState, Write};
+use catalog::{
+    Catalog, EventRow, LibraryRow, Node, SessionRow, VolumeAccess, VolumeRow, VolumeState, Write,
+};
 use model::{NodeName, ServerTime, archive_filespace};
 use prost::Message as _;
 use store::Store;
@@ -298,6 +300,39 @@ fn events_and_runs_come_in_portions() {
     };
     assert_eq!(portions(events, add), [vec![5, 4], vec![3, 2], vec![1]]);
     assert_eq!(portions(runs, add), [vec![6, 5], vec![4, 3], vec![2, 1]]);
+}
+
+#[test]
+fn finished_backups_come_in_portions_and_end_at_a_time() {
+    let bench = Bench::new(|_| {});
+    let other = add_node(&*bench.catalog, "node-1");
+    for (node, ended) in [(&bench.node, 1), (&other, 2), (&bench.node, 3), (&other, 4)] {
+        let filespace = bench.catalog.open_filespace(node.id, b"/", NOW).expect("is made").id;
+        let report = if ended == 3 { "x".repeat(5_000) } else { format!("ended {ended}") };
+        let row = SessionRow {
+            node: node.id,
+            filespace,
+            started: NOW,
+            ended: ServerTime(ended),
+            complete: true,
+            report,
+        };
+        bench.catalog.commit(vec![Write::AddSession(row)]).expect("is added");
+    }
+    let ask = |since, portion| {
+        let request = proto::FinishedBackupsRequest { portion: Some(portion), since };
+        let answer = bench.reply(bench.admin.finished_backups(Request::new(request)));
+        reply(answer.backups, |backup| (backup.node, backup.report), answer.next)
+    };
+    let told = |node: &str, report: &str| (node.to_owned(), report.to_owned());
+    let (last, long) = (told("node-1", "ended 4"), told("node-0", ""));
+    let (second, first) = (told("node-1", "ended 2"), told("node-0", "ended 1"));
+    assert_eq!(
+        portions(|portion| ask(0, portion), || {}),
+        [vec![last.clone(), long.clone()], vec![second.clone(), first]]
+    );
+    let since: Vec<_> = portions(|portion| ask(2, portion), || {}).concat();
+    assert_eq!(since, [last, long, second]);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use model::{DomainId, NodeId, ServerTime};
 use policy::schedule::event::EventState;
 
-use super::{Engine, Row, code, params, row_count, scheduled_events, sessions};
-use crate::{CatalogError, EventOutcome, Overview, PackState, PackUsage, SessionRow};
+use super::{Engine, Row, code, params, row_count, row_number, scheduled_events, sessions};
+use crate::{
+    CatalogError, EventOutcome, FinishedBackup, Overview, PackState, PackUsage, SessionRow,
+};
 
 /// States of an event that is over.
 const OVER: [EventState; 4] =
@@ -42,6 +44,21 @@ impl<E: Engine> Overview for E {
         self.read(|sql| sql.all(&select, params![number, row_count(limit)], columns))
     }
 
+    fn finished_backups(
+        &self,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<FinishedBackup>, CatalogError> {
+        let select = "SELECT session.id, node.name, filespace.name, session.started,
+                      session.ended, session.report
+                      FROM session JOIN node ON node.id = session.node
+                      JOIN filespace ON filespace.id = session.filespace
+                      WHERE session.id <= ? ORDER BY session.id DESC LIMIT ?";
+        self.read(|sql| {
+            sql.all(select, params![row_number(from), row_count(limit)], finished_backup)
+        })
+    }
+
     fn last_session(&self) -> Result<u64, CatalogError> {
         let select = "SELECT coalesce(max(id), 0) FROM session";
         self.read(|sql| sql.one(select, params![], |row| row.get(0)))
@@ -69,6 +86,17 @@ impl<E: Engine> Overview for E {
 
 fn node_time(row: &Row<'_>) -> Result<(NodeId, ServerTime), CatalogError> {
     Ok((NodeId(row.get(0)?), ServerTime(row.get(1)?)))
+}
+
+fn finished_backup(row: &Row<'_>) -> Result<FinishedBackup, CatalogError> {
+    Ok(FinishedBackup {
+        number: row.get(0)?,
+        node: row.get(1)?,
+        filespace: row.get(2)?,
+        started: ServerTime(row.get(3)?),
+        ended: ServerTime(row.get(4)?),
+        report: row.get(5)?,
+    })
 }
 
 fn outcome(row: &Row<'_>) -> Result<EventOutcome, CatalogError> {

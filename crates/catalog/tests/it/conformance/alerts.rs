@@ -2,7 +2,7 @@
 
 use catalog::{
     AlertChanges, AlertFilter, AlertRow, Catalog, Certificate, Day, Delivery, EventOutcome,
-    NoticeRow, PackState, PackUsage, RestoreRow, UsageDay, UsageSubject, Write,
+    FinishedBackup, NoticeRow, PackState, PackUsage, RestoreRow, UsageDay, UsageSubject, Write,
 };
 use model::{DomainId, PackNumber, PoolId, ServerTime};
 use policy::schedule::event::{EventState, Phase};
@@ -141,6 +141,17 @@ pub(crate) fn facts_about_nodes_are_the_last_of_each(engine: &dyn Engine) {
     assert_eq!(after(all[1].0), all[2..]);
     assert_eq!(catalog.sessions_after(0, 1).expect("one"), all[..1]);
     assert_eq!(catalog.last_session().expect("a number"), all[2].0);
+    let finished = |from, limit| catalog.finished_backups(from, limit).expect("are listed");
+    let descending: Vec<_> = all.iter().rev().map(|(number, _)| *number).collect();
+    let numbered = |backups: Vec<FinishedBackup>| -> Vec<u64> {
+        backups.into_iter().map(|backup| backup.number).collect()
+    };
+    assert_eq!(numbered(finished(None, 9)), descending);
+    assert_eq!(numbered(finished(Some(all[1].0), 1)), descending[1..2]);
+    let newest = finished(None, 1).remove(0);
+    assert_eq!((newest.node.as_str(), &newest.filespace[..]), ("a", &b"/srv"[..]));
+    assert_eq!((newest.started, newest.ended), (numbers[2].started, numbers[2].ended));
+    assert_eq!(newest.report, numbers[2].report);
     let of_domain =
         |domain, from, to| catalog.domain_sessions(domain, (from, to)).expect("are listed").len();
     assert_eq!(of_domain(STANDARD, ServerTime(0), ServerTime::MAX), 3);
