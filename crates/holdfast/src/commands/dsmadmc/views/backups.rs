@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use client::admin::{Admin, ScheduledEvent};
+use client::admin::{Admin, FinishedBackup, Node, ScheduledEvent};
 use model::{ServerTime, is_space_filespace};
 use serde_json::Value as Json;
 
@@ -11,9 +11,10 @@ use crate::commands::admin::{ask_pages, look_up};
 use crate::error::CommandError;
 use crate::path;
 
-/// Number of the last backups of a node that a view has: fewer if there are many nodes.
-const BACKUPS_MIN: u32 = 50;
+/// Number of the last backups that a view of one node has.
 const BACKUPS_MAX: u32 = 1_000;
+/// Maximum number of nodes that are asked for their backups one by one.
+const ASKED_MAX: usize = 20;
 /// Maximum length of a word that a node has sent, in bytes.
 const WORD_BYTES_MAX: usize = 32;
 /// Time that the server's clock and a node's agent may differ by.
@@ -39,6 +40,16 @@ impl Backup {
             ended: time(&document["ended"])?,
             report: document["report"].clone(),
         })
+    }
+
+    fn from_list(listed: FinishedBackup) -> Self {
+        Self {
+            node: listed.node,
+            filespace: listed.filespace,
+            started: listed.started,
+            ended: listed.ended,
+            report: serde_json::from_str(&listed.report).unwrap_or(Json::Null),
+        }
     }
 
     /// Returns true for what space management has sent.
@@ -88,6 +99,34 @@ pub(super) fn of_node(
     Ok(items.iter().filter_map(|item| Backup::parse(node, item)).collect())
 }
 
+/// Returns the newest backups of all nodes, newest first, up to those that ended before `since`.
+fn of_all(admin: &mut Admin, since: Option<ServerTime>) -> Result<Vec<Backup>, CommandError> {
+    let listed = admin.finished_backups(since, ROWS_MAX)?;
+    Ok(listed.into_iter().map(Backup::from_list).collect())
+}
+
+/// Returns the last backups of each node, newest first: at most `most` of a node that is asked by
+/// itself.
+pub(super) fn last(
+    admin: &mut Admin,
+    nodes: &[Node],
+    most: u32,
+) -> Result<BTreeMap<String, Vec<Backup>>, CommandError> {
+    let mut last: BTreeMap<String, Vec<Backup>> = BTreeMap::new();
+    if nodes.len() > ASKED_MAX {
+        for backup in of_all(admin, None)? {
+            last.entry(backup.node.clone()).or_default().push(backup);
+        }
+    }
+    for node in nodes {
+        // The list may lack a node whose last backup is long ago.
+        if !last.contains_key(&node.name) && !node.filespaces.is_empty() {
+            last.insert(node.name.clone(), of_node(admin, &node.name, most)?);
+        }
+    }
+    Ok(last)
+}
+
 /// Returns the time since which all events are known; `None` if there are no others. A list of
 /// `most` events may lack older ones.
 fn known_since(events: &[ScheduledEvent], most: usize) -> Option<ServerTime> {
@@ -116,18 +155,15 @@ pub(super) fn by_hand(
             && from.is_none_or(|from| backup.ended >= from)
             && to.is_none_or(|to| backup.ended <= to)
     };
-    let mut backups = Vec::new();
-    let nodes = bounds.nodes(admin)?;
-    let count = u32::try_from(nodes.len().max(1)).unwrap_or(u32::MAX);
-    let most = (ROWS_MAX / count).clamp(BACKUPS_MIN, BACKUPS_MAX);
-    for node in nodes {
-        let own = events_of.get(node.name.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let mut last = of_node(admin, &node.name, most)?;
-        last.retain(|backup| {
-            is_asked_for(backup) && !own.iter().any(|event| backup.is_within(event))
-        });
-        backups.extend(last);
-    }
+    let mut backups = match bounds.exact_node(admin)? {
+        Some(node) => of_node(admin, &node, BACKUPS_MAX)?,
+        None if bounds.node.is_some() => Vec::new(),
+        None => of_all(admin, from)?,
+    };
+    backups.retain(|backup| {
+        let own = events_of.get(backup.node.as_str()).map(Vec::as_slice).unwrap_or_default();
+        is_asked_for(backup) && !own.iter().any(|event| backup.is_within(event))
+    });
     Ok(backups)
 }
 

@@ -74,6 +74,14 @@ impl Bounds {
         Ok(nodes)
     }
 
+    /// Returns the name of the only node that is asked for, as the server knows it. The server
+    /// finds a node by its exact name only.
+    pub(super) fn exact_node(&self, admin: &mut Admin) -> Result<Option<String>, ClientError> {
+        let Some(name) = &self.node else { return Ok(None) };
+        let mut nodes = admin.nodes(None)?.into_iter().map(|node| node.name);
+        Ok(nodes.find(|known| known.eq_ignore_ascii_case(name)))
+    }
+
     /// First and last time of the rows.
     pub(super) fn times(&self) -> (Option<ServerTime>, Option<ServerTime>) {
         let period = self.period;

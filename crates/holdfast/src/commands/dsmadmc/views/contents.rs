@@ -13,7 +13,7 @@ use model::{Kind, escaped, mount_point};
 
 use super::bounds::Bounds;
 use super::cell::{name, optional_time};
-use super::nodes::{exact_node, kind};
+use super::nodes::kind;
 use super::versions::{VERSIONS_MAX, usage};
 use crate::error::CommandError;
 
@@ -63,7 +63,7 @@ pub(super) fn contents(
 /// Returns the filespaces that are looked through, with their nodes.
 fn places(bounds: &Bounds, admin: &mut Admin) -> Result<BTreeSet<(String, Vec<u8>)>, CommandError> {
     let mut places = BTreeSet::new();
-    let node = exact_node(bounds, admin)?;
+    let node = bounds.exact_node(admin)?;
     if bounds.node.is_some() && node.is_none() {
         return Ok(places);
     }

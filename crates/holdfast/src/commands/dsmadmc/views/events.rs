@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::backups;
 use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::{optional_time, time};
-use super::nodes::{domains_of_nodes, exact_node};
+use super::nodes::domains_of_nodes;
 use crate::error::CommandError;
 
 /// Maximum number of events of the future.
@@ -154,7 +154,7 @@ pub(super) fn summary(
     admin: &mut Admin,
 ) -> Result<(), CommandError> {
     let works = works(admin)?;
-    let filter = EventFilter { node: exact_node(bounds, admin)?, ..EventFilter::default() };
+    let filter = EventFilter { node: bounds.exact_node(admin)?, ..EventFilter::default() };
     let events = admin.scheduled_events(&filter, ROWS_MAX, false)?;
     for event in &events {
         let (Some(started), Some(ended)) = (event.started, event.ended) else { continue };

@@ -10,7 +10,7 @@ use super::backups::{self, Backup};
 use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::shown_time;
 use super::events::{number, report, task_activity};
-use super::nodes::{domains_of_nodes, exact_node};
+use super::nodes::domains_of_nodes;
 use crate::error::CommandError;
 use crate::quantity;
 
@@ -53,7 +53,7 @@ pub(super) fn log(
     entries.extend(admin.task_runs(ROWS_MAX)?.iter().flat_map(of_task));
     let domains = domains_of_nodes(admin)?;
     // An event ends after its planned time, so it is planned before the end of the period.
-    let node = exact_node(bounds, admin)?;
+    let node = bounds.exact_node(admin)?;
     let filter = EventFilter { node, to, ..EventFilter::default() };
     let events = admin.scheduled_events(&filter, ROWS_MAX, false)?;
     for event in &events {

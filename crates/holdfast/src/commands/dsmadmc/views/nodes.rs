@@ -30,12 +30,14 @@ pub(super) fn nodes(
     let connections = backups::connections(admin)?;
     let connections: BTreeMap<&str, &Connection> =
         connections.iter().map(|each| (each.node.as_str(), each)).collect();
-    for node in bounds.nodes(admin)? {
-        let backup = backups::of_node(admin, &node.name, 1)?.pop();
+    let nodes = bounds.nodes(admin)?;
+    let mut last = backups::last(admin, &nodes, 1)?;
+    for node in nodes {
+        let backup = last.remove(&node.name).unwrap_or_default().into_iter().next();
         let whole = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
         let contact = node.last_contact.as_ref();
-        let last = whole.max(backup.as_ref().map(|backup| backup.ended));
-        let last = last.max(contact.map(|contact| contact.at));
+        let access = whole.max(backup.as_ref().map(|backup| backup.ended));
+        let access = access.max(contact.map(|contact| contact.at));
         let bytes = backup.as_ref().and_then(|backup| backup.count("bytes_transferred"));
         let secs = backup.as_ref().map(|backup| backup.ended.secs() - backup.started.secs());
         let document = documents.get(node.name.as_str());
@@ -65,7 +67,7 @@ pub(super) fn nodes(
             ("LOCKED", yes_or_no(node.is_locked)),
             ("ARCHDELETE", yes_or_no(node.deletes_archives)),
             ("BACKDELETE", yes_or_no(node.deletes_backups)),
-            ("LASTACC_TIME", optional_time(last)),
+            ("LASTACC_TIME", optional_time(access)),
             ("REG_TIME", time(node.registered)),
             ("OPTION_SET", node.option_set.into()),
             ("COLLOCGROUP_NAME", node.collocation_group.into()),
@@ -82,8 +84,10 @@ pub(super) fn filespaces(
     bounds: &Bounds,
     admin: &mut Admin,
 ) -> Result<(), CommandError> {
-    for node in bounds.nodes(admin)? {
-        let last = backups::of_node(admin, &node.name, LOOKED_AT_MAX)?;
+    let nodes = bounds.nodes(admin)?;
+    let mut last_of = backups::last(admin, &nodes, LOOKED_AT_MAX)?;
+    for node in nodes {
+        let last = last_of.remove(&node.name).unwrap_or_default();
         for filespace in &node.filespaces {
             // The server keeps the start of the last whole backup with the filespace, and its end
             // among the backups.
@@ -178,20 +182,9 @@ struct Space {
 /// Node, kind of data, and filespace.
 type Place = (String, &'static str, Vec<u8>);
 
-/// Returns the name of the only node that is asked for, as the server knows it: the server finds a
-/// node by its exact name only.
-pub(super) fn exact_node(
-    bounds: &Bounds,
-    admin: &mut Admin,
-) -> Result<Option<String>, ClientError> {
-    let Some(name) = &bounds.node else { return Ok(None) };
-    let mut nodes = admin.nodes(None)?.into_iter().map(|node| node.name);
-    Ok(nodes.find(|known| known.eq_ignore_ascii_case(name)))
-}
-
 /// Adds up the usage of the classes.
 fn spaces(bounds: &Bounds, admin: &mut Admin) -> Result<BTreeMap<Place, Space>, CommandError> {
-    let node = exact_node(bounds, admin)?;
+    let node = bounds.exact_node(admin)?;
     let mut spaces: BTreeMap<Place, Space> = BTreeMap::new();
     admin.usage(node.as_deref(), &mut |usage: Usage| {
         let place = (usage.node.clone(), kind(&usage.filespace), usage.mount_point().to_vec());
