@@ -30,6 +30,7 @@ mod queries;
 mod questions;
 mod restoring;
 mod retrieving;
+mod scheduled;
 mod scheduler;
 mod sending;
 mod session;

@@ -16,6 +16,7 @@ use super::clock;
 use super::deleting;
 use super::joining;
 use super::retrieving;
+use super::scheduled;
 use super::session::Session;
 use super::stored::{self, Filter, StoredObject};
 use crate::error::{CommandError, DONE, WARNED};
@@ -47,7 +48,7 @@ fn with_server(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::QueryFilespace => filespaces(session, &client),
         Action::QueryImage => images(session, &client),
         Action::QueryMgmtclass => classes(session, &client),
-        Action::QuerySchedule => schedules(session),
+        Action::QuerySchedule => scheduled::query(session, &client),
         Action::QuerySysteminfo => system_facts(session, &client),
         _ => node(session, &client),
     }
@@ -384,38 +385,6 @@ fn class_lines(class: &Class) -> Vec<String> {
     lines
 }
 
-fn schedules(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    let mut schedules = agent::schedules(&session.home);
-    // A name with this sign stands for a single run, which an administrator has asked for.
-    schedules.retain(|schedule| !schedule.name.starts_with('@'));
-    if schedules.is_empty() {
-        session
-            .complain("ANS1092W The agent of this node has received no schedule; dsmcad runs it");
-        return Ok(WARNED);
-    }
-    for schedule in &schedules {
-        let definition: serde_json::Value =
-            serde_json::from_str(&schedule.definition).unwrap_or_default();
-        if session.is_json() {
-            let document = json!({"schedule": schedule.name, "definition": definition});
-            session.context.output.json(&document);
-            continue;
-        }
-        let text = |key: &str| definition[key].as_str().unwrap_or_default().to_owned();
-        let action = match &definition["action"]["work"] {
-            serde_json::Value::String(work) => work.clone(),
-            _ => definition["action"].to_string(),
-        };
-        session.say(&format!("    Schedule Name: {}", schedule.name));
-        session.say(&format!("      Description: {}", text("description")));
-        session.say(&format!("           Action: {action}"));
-        session.say(&format!("        Time Zone: {}", text("zone")));
-        session.say(&format!("         Priority: {}", definition["priority"]));
-        session.say("");
-    }
-    Ok(DONE)
-}
-
 fn node(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
     let hello = client.hello();
     if session.is_json() {
@@ -443,7 +412,7 @@ fn node(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> 
                 .map_or_else(|| "none".to_owned(), |set| set.name.clone()),
         ),
     ];
-    session.say_all(lines.map(|(name, value)| format!("  {name:<24}: {value}")));
+    session.say_all(lines.map(|(name, value)| format!("  {name:.<24}: {value}")));
     Ok(DONE)
 }
 
