@@ -17,6 +17,7 @@ use dsm::lines::of_report;
 use dsm::options::Options;
 
 use super::child::{self, Child, Event, Outcome};
+use super::clock;
 use super::files::{self, Places};
 use super::folders;
 use super::joining;
@@ -179,14 +180,11 @@ fn follow(home: &Path, logs: &Logs, ended: &AtomicBool) {
 /// Writes an event as the log of TSM's scheduler has it.
 fn write_event(logs: &Logs, event: &EventSummary) {
     let code = event.code.unwrap_or(12);
-    logs.add(&format!(
-        "--- SCHEDULEREC OBJECT BEGIN {} {}",
-        event.schedule,
-        crate::moment::shown(event.planned)
-    ));
+    let (forms, schedule) = (logs.forms, event.schedule.to_uppercase());
+    let planned = forms.stamp(clock::moment(event.planned));
+    logs.add(&format!("--- SCHEDULEREC OBJECT BEGIN {schedule} {planned}"));
     let text = std::fs::read(&event.log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let forms = logs.forms;
     let (report, others): (Vec<&str>, Vec<&str>) = text
         .lines()
         .filter(|line| !line.trim().is_empty())
@@ -196,16 +194,14 @@ fn write_event(logs: &Logs, event: &EventSummary) {
     // Scripts look for the lines that dsmc writes.
     report.iter().for_each(|line| logs.add(&of_report(line, forms)));
     logs.add("--- SCHEDULEREC STATUS END");
-    logs.add(&format!("--- SCHEDULEREC OBJECT END {}", event.schedule));
+    logs.add(&format!("--- SCHEDULEREC OBJECT END {schedule} {planned}"));
     match code {
         0..=8 => {
-            logs.add(&format!("Scheduled event '{}' completed successfully.", event.schedule));
+            logs.add(&format!("Scheduled event '{schedule}' completed successfully."));
         }
         _ => {
-            let failed = format!(
-                "ANS1512E Scheduled event '{}' failed. Return code = {code}.",
-                event.schedule
-            );
+            let failed =
+                format!("ANS1512E Scheduled event '{schedule}' failed. Return code = {code}.");
             let reason = Some(format!("  {}", event.reason)).filter(|_| !event.reason.is_empty());
             for line in std::iter::once(failed).chain(reason) {
                 logs.add(&line);
@@ -265,6 +261,11 @@ mod tests {
         let read = |path: &Path| std::fs::read_to_string(path).expect("there");
         let written = read(&schedules);
         assert!(!written.contains("old") && written.contains("ANS1512E"), "{written}");
+        // Both lines of an event have its name, in capitals, and its time.
+        for line in ["OBJECT BEGIN NIGHTLY ", "OBJECT END NIGHTLY "] {
+            let after = written.split_once(line).expect("the line is there").1;
+            assert!(after.starts_with("01/01/1970") || after.starts_with("12/31/1969"), "{after}");
+        }
         assert!(!read(&errors).contains("old") && read(&errors).contains("ANS1512E"));
         assert!(written.contains("no space left") && read(&errors).contains("no space left"));
         assert!(read(&folder.path().join("dsmsched.pru")).ends_with("old\n"));
