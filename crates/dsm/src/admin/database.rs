@@ -5,6 +5,7 @@
 //! 2. A statement ends in time: a handler of SQLite asks `may_go_on` every few thousand steps.
 //! 3. A result has at most [`ROWS_MAX`] rows, and a value at most [`VALUE_BYTES_MAX`] bytes.
 
+mod format;
 mod functions;
 
 use rusqlite::config::DbConfig;

@@ -316,12 +316,6 @@ impl Parser<'_> {
         if name == "CAST" {
             return self.cast(depth);
         }
-        if matches!(name, "VARCHAR_FORMAT" | "TO_CHAR" | "TRANSLATE") {
-            return Err(refusal(&format!(
-                "the function {name} is not supported; CHAR, DATE, TIME, SUBSTR, UPPER, LOWER and \
-                 REPLACE are"
-            )));
-        }
         let items = self.items(depth + 1, false)?;
         self.close()?;
         let arguments: Vec<&[Item]> = match items[..] {
@@ -380,6 +374,8 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         ("DATE", _) => (format!("db2_date({all})"), true),
         ("TIME", _) => (format!("db2_time({all})"), false),
         ("TIMESTAMP", _) => (format!("db2_timestamp({all})"), true),
+        ("VARCHAR_FORMAT" | "TO_CHAR", [_, _]) => (format!("db2_format({all})"), false),
+        ("VARCHAR_FORMAT" | "TO_CHAR", [_]) => (format!("db2_text({all})"), false),
         ("VALUE" | "IFNULL" | "NVL", _) => (format!("COALESCE({all})"), any_time),
         ("UCASE", _) => (format!("UPPER({all})"), false),
         ("LCASE", _) => (format!("LOWER({all})"), false),
@@ -399,7 +395,8 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         ("MAX" | "MIN" | "COALESCE", _) => (format!("{name}({all})"), any_time),
         (
             "CHAR" | "VARCHAR" | "DAYS" | "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND"
-            | "DAYOFWEEK" | "DAYNAME" | "TIMESTAMPDIFF",
+            | "DAYOFWEEK" | "DAYNAME" | "MONTHNAME" | "MIDNIGHT_SECONDS" | "TIMESTAMPDIFF"
+            | "TRANSLATE" | "DIGITS",
             _,
         ) => {
             let name = if matches!(name, "CHAR" | "VARCHAR") { "text" } else { name };

@@ -6,7 +6,9 @@ use jiff::ToSpan as _;
 use jiff::civil::{Date, DateTime, Time};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Result};
+use rusqlite::{Connection, Error, Result};
+
+use super::format;
 
 /// Day before the first day that DAYS counts.
 const DAYS_EPOCH: (i16, i8, i8) = (0, 12, 31);
@@ -14,7 +16,7 @@ const DAYS_EPOCH: (i16, i8, i8) = (0, 12, 31);
 type Function = fn(&Context<'_>) -> Result<Option<Value>>;
 
 /// Functions with their numbers of arguments.
-const FUNCTIONS: [(&str, i32, Function); 17] = [
+const FUNCTIONS: [(&str, i32, Function); 22] = [
     ("db2_shift", 3, shift),
     ("db2_between", 2, between),
     ("db2_timestampdiff", 2, timestampdiff),
@@ -36,6 +38,17 @@ const FUNCTIONS: [(&str, i32, Function); 17] = [
     ("db2_dayname", 1, |context| {
         Ok(time(context, 0)?.map(|time| text(time.strftime("%A").to_string())))
     }),
+    ("db2_monthname", 1, |context| {
+        Ok(time(context, 0)?.map(|time| text(time.strftime("%B").to_string())))
+    }),
+    ("db2_midnight_seconds", 1, |context| {
+        part(context, |time| {
+            (i64::from(time.hour()) * 60 + i64::from(time.minute())) * 60 + i64::from(time.second())
+        })
+    }),
+    ("db2_format", 2, formatted),
+    ("db2_translate", -1, translate),
+    ("db2_digits", 1, digits),
     ("db2_text", -1, characters),
     ("db2_decimal", 2, decimal),
 ];
@@ -211,6 +224,47 @@ fn characters(context: &Context<'_>) -> Result<Option<Value>> {
     )]
     let kept = length.map_or(usize::MAX, |length| length as usize);
     Ok(Some(text(whole.chars().take(kept).collect())))
+}
+
+/// `db2_format(value, form)`: a time or a number in a form.
+fn formatted(context: &Context<'_>) -> Result<Option<Value>> {
+    let Some(form) = context.get::<Option<String>>(1)? else { return Ok(None) };
+    let shown = match (time(context, 0)?, number(context, 0)?) {
+        (Some(time), _) => format::of_time(time, &form),
+        (None, Some(number)) => format::of_number(number, &form),
+        (None, None) => return Ok(None),
+    };
+    shown
+        .map(|shown| Some(text(shown)))
+        .map_err(|reason| Error::UserFunctionError(reason.into()))
+}
+
+/// `db2_translate(text)`: in capitals. `db2_translate(text, to, from, pad)`: with the characters of
+/// `from` replaced by those of `to` in the same places, or by `pad`.
+fn translate(context: &Context<'_>) -> Result<Option<Value>> {
+    let argument = |index: usize| match index < context.len() {
+        true => context.get::<Option<String>>(index),
+        false => Ok(None),
+    };
+    let Some(whole) = argument(0)? else { return Ok(None) };
+    let (Some(to), Some(from)) = (argument(1)?, argument(2)?) else {
+        return Ok((context.len() == 1).then(|| text(whole.to_uppercase())));
+    };
+    let pad = argument(3)?.and_then(|pad| pad.chars().next()).unwrap_or(' ');
+    let replaced = |letter: char| match from.chars().position(|known| known == letter) {
+        Some(at) => to.chars().nth(at).unwrap_or(pad),
+        None => letter,
+    };
+    Ok(Some(text(whole.chars().map(replaced).collect())))
+}
+
+/// `db2_digits(value)`: its digits, without sign and point.
+fn digits(context: &Context<'_>) -> Result<Option<Value>> {
+    Ok(match context.get::<Value>(0)? {
+        Value::Integer(number) => Some(text(format!("{:010}", number.unsigned_abs()))),
+        Value::Text(whole) => Some(text(whole.chars().filter(char::is_ascii_digit).collect())),
+        Value::Real(_) | Value::Null | Value::Blob(_) => None,
+    })
 }
 
 /// `db2_decimal(value, decimals)`: cut after this number of decimals.

@@ -105,6 +105,23 @@ fn statements_of_scripts_give_their_answers() {
         "Thursday,abcx",
     );
     check("select current_date - 1 month from sysdummy1", "2026-10-26 00:00:00.000000");
+    check(
+        "select to_char(start_time, 'DD Mon YYYY HH24:MI'), varchar_format(bytes, '999,999') from \
+         summary where bytes=300",
+        "26 Nov 2026 03:00,     300",
+    );
+    check(
+        "select translate('a bc:de:fg', digits(end_time-start_time), '_______abcdefg______') from \
+         summary where bytes=300",
+        "0 00:00:01",
+    );
+    check(
+        "select translate('abc'), monthname(current_date), digits(7) from sysdummy1",
+        "ABC,November,0000000007",
+    );
+    check("select midnight_seconds(end_time) from summary where bytes=300", "10801");
+    let message = answer("select to_char(end_time, 'QQ') from summary").expect_err("is refused");
+    assert!(message.to_string().contains("the form 'QQ' is not supported"), "{message}");
     check("select 0.29*100, decimal(0.29*100,5,0), 7/2 from sysdummy1", "29,29,3");
     check(
         "select sum(seconds_between(end_time, start_time)), hour(current_time), \

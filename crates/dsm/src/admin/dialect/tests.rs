@@ -35,13 +35,12 @@ fn times_minus_lengths_are_shifted() {
 }
 
 #[test]
-fn functions_that_are_not_supported_are_named() {
-    for name in ["varchar_format", "translate"] {
-        let statement = format!("select {name}(start_time, 'x') from summary");
-        let message = translate(&statement, NOW).expect_err("is refused").to_string();
-        let expected = format!("the function {} is not supported", name.to_uppercase());
-        assert!(message.contains(&expected), "{message}");
-    }
+fn values_get_their_forms_from_functions() {
+    check(
+        "select to_char(start_time, 'YYYY-MM-DD'), varchar_format(end_time) from summary",
+        "SELECT db2_format(START_TIME, 'YYYY-MM-DD') AS \"Unnamed[1]\" , db2_text(END_TIME) AS \
+         \"Unnamed[2]\" FROM SUMMARY",
+    );
 }
 
 #[test]
