@@ -117,6 +117,12 @@ fn nodes_are_administered_with_tsm_s_commands() {
     let archives = "select description, count(*) from archives where node_name='anna' and \
                     type='FILE' group by description";
     assert_eq!(lines(server, archives), ["all,3"]);
+    refused(server, "delete filespace anna /nowhere", 11, "node anna has no filespace /nowhere");
+    refused(server, "delete filespace anna * type=archive", 4, "Only backups are deleted here");
+    let deleted = lines(server, &format!("del fi ANNA '{mount}' type=any wait=yes"));
+    assert!(deleted[0].starts_with("ANR0806I"), "{deleted:?}");
+    refused(server, "q filespace anna", 11, "ANR2034E");
+    assert_eq!(lines(server, archives), ["all,3"], "archives stay");
     let log = lines(server, "q act begind=today-1 msg=2060");
     assert!(log.iter().any(|line| line.contains("ANR2060I") && line.contains("bert")), "{log:?}");
 }

@@ -1,8 +1,8 @@
 //! Commands that change nodes.
 
 use super::definition::{Action, Command, Request};
-use super::parameter::{Noun, Parameter, ValueKind, may, need};
-use super::plan::{Line, Plan};
+use super::parameter::{Noun, Parameter, ValueKind, WAIT, may, need};
+use super::plan::{Line, Plan, Work};
 use crate::admin::message::{Message, ReturnCode};
 
 const CERTIFICATES: &str = "a password enrols a node, which has a certificate from then on";
@@ -149,6 +149,23 @@ pub(super) static COMMANDS: &[Command] = &[
         becomes: "`admin node remove`, which refuses a node that has data",
         question: "Do you want to remove the node?",
     },
+    Command {
+        verb: "DELete",
+        noun: "FIlespace",
+        parameters: &[
+            need("node_name", ValueKind::One(Noun::Node)),
+            need("filespace_name", ValueKind::List),
+            may("Type", ValueKind::Word(&["ANY", "Backup", "Archive", "SPacemanaged"])),
+            WAIT,
+            may("NAMEType", ValueKind::Word(&["SERVER", "UNIcode", "FSID"])),
+            may("CODEType", ValueKind::Text).accepted("a name is its bytes"),
+            may("DAta", ValueKind::Text).refused("all backups of a filespace go together"),
+            may("OWNer", ValueKind::Text).refused("all backups of a filespace go together"),
+        ],
+        action: Action::Order(delete_filespaces),
+        becomes: "`admin filespace remove`: all backups go, and archives stay",
+        question: "Do you want to delete all backups of the filespace?",
+    },
 ];
 
 /// Makes a line for each node.
@@ -156,6 +173,19 @@ fn each(request: &Request, verb: &str, done: fn(&str) -> Message) -> Result<Plan
     let nodes = request.list("node_name").iter();
     let lines = nodes.map(|node| Line::admin(["node", verb, node], done(node)));
     Ok(Plan::Lines(lines.collect()))
+}
+
+fn delete_filespaces(request: &Request) -> Result<Plan, Message> {
+    if matches!(request.text("Type"), Some("ARCHIVE" | "SPACEMANAGED")) {
+        let text = "DELETE FILESPACE: Only backups are deleted here; the node deletes its archives \
+                    by 'holdfast delete --archive'.";
+        return Err(Message::refusal("ANR2032E", ReturnCode::Failure, text));
+    }
+    Ok(Plan::Work(Work::RemoveFilespaces {
+        node: request.required("node_name"),
+        names: request.list("filespace_name").to_vec(),
+        are_numbers: request.text("NAMEType") == Some("FSID"),
+    }))
 }
 
 fn register(request: &Request) -> Result<Plan, Message> {

@@ -46,6 +46,14 @@ pub enum Work {
     CancelProcess {
         number: u64,
     },
+    /// Removes filespaces of a node with their backups.
+    RemoveFilespaces {
+        node: String,
+        /// Names, or `*` for all.
+        names: Vec<String>,
+        /// True if the names are numbers of filespaces.
+        are_numbers: bool,
+    },
     Reclaim {
         pool: String,
         dead_percent: Option<u32>,
@@ -152,6 +160,11 @@ impl Line {
             None => Self::admin(["reclaim"], done),
         };
         line.option("--dead-percent", dead_percent.map(|percent| percent.to_string()))
+    }
+
+    /// Makes the line that removes a filespace with its backups.
+    pub fn remove_filespace(node: &str, filespace: &str, done: Message) -> Self {
+        Self::admin(["filespace", "remove", node, filespace, "--confirm"], done)
     }
 
     /// Marks the line as one whose output people read.

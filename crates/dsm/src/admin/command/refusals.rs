@@ -89,7 +89,6 @@ pub(super) static COMMANDS: &[Command] = &[
     refused("DEFine", "SPACETrigger", "'holdfast admin pool set --capacity' limits a pool"),
     refused("DEFine", "DBSpace", "'holdfast admin catalog move' moves the catalogue"),
     refused("DEFine", "STGRule", "'holdfast admin pool set --next' and '--delay' move data by age"),
-    refused("DELete", "FIlespace", "a node deletes its own data: 'holdfast delete PATH'"),
     refused("DELete", "DRive", LIBRARY),
     refused("DELete", "PATH", LIBRARY),
     refused("DELete", "VOLHistory", "old copies of the catalogue go by themselves"),

@@ -1,17 +1,17 @@
 //! Orders: command lines of `holdfast admin`, and work by the same calls of the server.
 
-use client::EventControl;
 use client::admin::{
     Admin, ArchiveGroupChange, BackupGroupChange, ClassChange, EventFilter, ManagementClass,
     OptionSetChange, PolicyEdit, ScheduledEvent,
 };
+use client::{EventControl, FilespaceSummary};
 use dsm::admin::command::{Line, Work};
 use dsm::admin::message::{Message, ReturnCode};
 
 use super::link::{LineError, LineOutcome, Link};
 use super::refusal::{Refusal, on_one_line, refusal};
 use crate::error::{CommandError, DONE, WARNED};
-use crate::servers;
+use crate::{path, servers};
 
 /// Maximum number of events that are searched for one that is under way.
 const EVENTS_MAX: u32 = 10_000;
@@ -42,6 +42,9 @@ pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Messag
         Work::CopyOptionSet { from, to } => copy_option_set(&mut link.admin, from, to),
         Work::CancelSession { number } => cancel(&mut link.admin, *number, true),
         Work::CancelProcess { number } => cancel(&mut link.admin, *number, false),
+        Work::RemoveFilespaces { node, names, are_numbers } => {
+            return remove_filespaces(node, names, *are_numbers, command, link);
+        }
         Work::Reclaim { pool, dead_percent } => {
             return reclaim(pool, *dead_percent, command, link);
         }
@@ -173,6 +176,45 @@ fn reclaim(
         Line::reclaim(on_volumes.then_some(name), dead_percent, Message::done("ANR4931I", text));
     run_line(&line, command, link)?;
     Ok(line.done)
+}
+
+/// Returns true if `name` stands for the filespace: `*` for any, its name, or its number.
+fn is_named(filespace: &FilespaceSummary, name: &str, is_number: bool) -> bool {
+    match is_number {
+        _ if name == "*" => true,
+        true => filespace.id.is_some_and(|id| id.to_string() == name),
+        false => model::escaped(&filespace.name) == name,
+    }
+}
+
+/// Removes filespaces with their backups, if there is one for each of `names`.
+fn remove_filespaces(
+    node: &str,
+    names: &[String],
+    are_numbers: bool,
+    command: &str,
+    link: &mut Link,
+) -> Result<Message, Refusal> {
+    let failed = |error: CommandError| refusal(command, &error);
+    let found = link.admin.nodes(Some(node)).map_err(|error| failed(error.into()))?.pop();
+    let filespaces = found.map(|found| found.filespaces).unwrap_or_default();
+    let is_meant =
+        |filespace: &FilespaceSummary, name: &String| is_named(filespace, name, are_numbers);
+    let is_absent = |name: &&String| !filespaces.iter().any(|one| is_meant(one, name));
+    if let Some(absent) = names.iter().find(is_absent) {
+        let absent = model::printable(absent);
+        return Err(failed(missing(&format!("node {node} has no filespace {absent}"))));
+    }
+    let mut removed = Vec::new();
+    for filespace in filespaces.iter().filter(|one| names.iter().any(|name| is_meant(one, name))) {
+        let name = path::name_text(&filespace.name);
+        let done = Message::done("ANR0806I", format!("Filespace {name} of node {node} deleted."));
+        run_line(&Line::remove_filespace(node, &name, done), command, link)?;
+        removed.push(name);
+    }
+    let removed = removed.join(", ");
+    let text = format!("Backups of {removed} of node {node} deleted; its archives stay.");
+    Ok(Message::done("ANR0806I", text))
 }
 
 /// Asks the server's process to stop, as its service manager does.
