@@ -514,7 +514,6 @@ impl Run {
         number: &str,
         volumes: &[String],
     ) -> Result<u8, CommandError> {
-        let lower = title.to_ascii_lowercase();
         let volumes = if volumes.is_empty() { &self.filespaces } else { volumes };
         for volume in volumes {
             let within = |path: &str| {
@@ -526,12 +525,11 @@ impl Run {
                 1 => self.totals.failed,
                 _ => self.failures.iter().filter(|(path, _)| within(path)).count() as u64,
             };
-            if failed == 0 {
-                session.say(&format!("Successful {lower} of '{volume}'"));
-            } else {
-                let count = session.forms.count(failed);
-                let line = format!("{number} {title} of '{volume}' ended; objects failed: {count}");
-                session.complain(&line);
+            let is_incremental = session.action() == Action::Incremental;
+            let line = end_line(title, volume, failed, is_incremental);
+            match failed {
+                0 => session.say(&line),
+                _ => session.complain(&format!("{number} {line}")),
             }
         }
         let totals = Totals { is_archive: session.action() == Action::Archive, ..self.totals };
@@ -539,6 +537,18 @@ impl Run {
         let lines = session_report(&totals, session.forms);
         session.say_all(lines);
         Ok(self.code)
+    }
+}
+
+/// Returns the line about the end of a volume, as scripts look for it.
+fn end_line(title: &str, volume: &str, failed: u64, is_incremental: bool) -> String {
+    match (is_incremental, failed) {
+        (true, 0) => format!("Successful {} of '{volume}'", title.to_ascii_lowercase()),
+        (true, _) => format!("{title} of '{volume}' finished with {failed} failure(s)"),
+        (false, 0) => format!("{title} processing of '{volume}' finished without failure."),
+        (false, _) => {
+            format!("{title} processing of '{volume}' finished with failures: {failed}")
+        }
     }
 }
 
@@ -772,6 +782,23 @@ mod tests {
         let failures = failures(&document);
         assert_eq!(failures[0], ("/\\xff".to_owned(), "denied".to_owned()));
         assert_eq!(failures[1].0, "/a");
+    }
+
+    #[test]
+    fn the_end_of_a_volume_has_the_words_that_scripts_look_for() {
+        for (title, failed, is_incremental, expected) in [
+            ("Incremental backup", 0, true, "Successful incremental backup of '/x'"),
+            (
+                "Incremental backup",
+                2,
+                true,
+                "Incremental backup of '/x' finished with 2 failure(s)",
+            ),
+            ("Archive", 0, false, "Archive processing of '/x' finished without failure."),
+            ("Archive", 2, false, "Archive processing of '/x' finished with failures: 2"),
+        ] {
+            assert_eq!(end_line(title, "/x", failed, is_incremental), expected);
+        }
     }
 
     #[test]
