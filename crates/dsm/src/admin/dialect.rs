@@ -462,6 +462,11 @@ fn times(items: Vec<Item>) -> Vec<Item> {
     let mut kept: Vec<Item> = Vec::with_capacity(items.len());
     let mut at = 0;
     while at < items.len() {
+        if let Some(number) = length_in(&items[at], items.get(at + 1)) {
+            kept.push(number);
+            at += 2;
+            continue;
+        }
         let sign = match items[at] {
             Item::Sign(sign @ ("+" | "-")) => sign,
             _ => "",
@@ -493,6 +498,22 @@ fn times(items: Vec<Item>) -> Vec<Item> {
         }
     }
     kept
+}
+
+/// Returns the number of whole units in the length between two times, as older scripts write it:
+/// `(CURRENT_TIMESTAMP - START_TIME) HOURS`.
+fn length_in(item: &Item, next: Option<&Item>) -> Option<Item> {
+    if !item.is_operand() || !item.sql().starts_with("( db2_between(") {
+        return None;
+    }
+    let code = match unit(next?)? {
+        "SECOND" => 2,
+        "MINUTE" => 4,
+        "HOUR" => 8,
+        "DAY" => 16,
+        _ => return None,
+    };
+    Some(Item::operand(format!("db2_timestampdiff({code}, {})", item.sql()), false))
 }
 
 /// Gives each column of the result that has no name its name, and returns the decimals of the

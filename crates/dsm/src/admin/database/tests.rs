@@ -80,6 +80,11 @@ fn statements_of_scripts_give_their_answers() {
     );
     check("select timestampdiff(2, char(end_time-start_time)) from summary where bytes=300", "1");
     check(
+        "select (end_time-start_time) seconds from summary where \
+         cast((current_timestamp-start_time)hours as decimal) < 24 order by 1",
+        "1\n5415",
+    );
+    check(
         "select node_name, days(current_date)-days(reg_time) from nodes order by reg_time",
         "Carl,664\nanna,25\nbert,0",
     );
