@@ -45,11 +45,12 @@ pub fn backup_heading() -> [String; 2] {
 
 pub fn backup_line(version: &Version<'_>, forms: Forms) -> String {
     let state = if version.is_active { "A" } else { "I" };
+    // A class of an earlier policy domain has no name in this one. A line needs all its columns.
+    let class = if version.class.is_empty() { "DEFAULT" } else { version.class };
     format!(
-        "{}  {:<32}{:<20} {state}  {}",
+        "{}  {:<32}{class:<20} {state}  {}",
         size(version.bytes, forms),
         forms.stamp(version.stored),
-        version.class,
         version.path
     )
 }
@@ -389,6 +390,13 @@ pub fn filesystem_line(filesystem: &SpaceFilesystem<'_>) -> String {
 mod tests {
     use super::*;
     use crate::options::{Definition, Entry, Options, Place, System, find_exactly};
+
+    #[test]
+    fn a_line_has_a_class_even_if_its_name_is_not_known() {
+        let line = backup_line(&Version { class: "", ..version(5) }, Forms::default());
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(columns[2..6], ["07/12/2020", "14:09:12", "DEFAULT", "A"]);
+    }
 
     const STORED: Moment =
         Moment { year: 2020, month: 7, day: 12, hour: 14, minute: 9, second: 12 };
