@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 use model::ServerTime;
 
+use super::action::Place;
 use super::definition::{Definition, DefinitionError};
 use super::spread::start_of;
 use super::timing::{Occurrence, Timing};
@@ -40,8 +41,13 @@ impl Duty {
     /// Returns the duty by a definition, for occurrences that are planned from `since` on. Fails if
     /// the definition names an unknown time zone.
     pub fn new(definition: &Definition, since: ServerTime) -> Result<Self, DefinitionError> {
+        let mut timing = definition.timing.clone();
+        if definition.place() == Place::Server {
+            // A spread is for many nodes. Work of the server often follows other work at its time.
+            timing.spread_percent = 0;
+        }
         Ok(Self {
-            timing: definition.timing.clone(),
+            timing,
             zone: definition.time_zone()?,
             since,
             priority: definition.priority,
@@ -217,5 +223,27 @@ impl Duty {
             Some(end) if is_late || end < attempt.closes => Step::At(end),
             Some(_) => Step::Never,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_starts_of_nodes_are_spread() {
+        let definition = |work: &str| -> Definition {
+            let document = format!(
+                r#"{{"action":{{"work":"{work}"}},"timing":{{"starts":{{"calendar":
+                {{"times":"22:00"}}}},"window_minutes":60,"spread_percent":25}},"zone":"UTC",
+                "priority":5,"retries":2,"retry_pause_minutes":20}}"#
+            );
+            serde_json::from_str(&document).expect("a definition")
+        };
+        let spread = |work: &str| {
+            let duty = Duty::new(&definition(work), ServerTime(0)).expect("a duty");
+            duty.timing.spread_percent
+        };
+        assert_eq!((spread("expire"), spread("incremental")), (0, 25));
     }
 }
