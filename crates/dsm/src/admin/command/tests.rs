@@ -237,6 +237,10 @@ fn schedules_have_times() {
         ),
     );
     check(
+        "def sched standard x startt=22:00 duru=indefinite",
+        &defined("--action=incremental --window=30d --spread=0 --time=22:00"),
+    );
+    check(
         "def sched standard x startd=+20 startt=22:00",
         &defined("--action=incremental --window=1h --every=1d --start=2026-12-16T22:00"),
     );

@@ -42,6 +42,9 @@ fn wrong(request: &Request, name: &str, value: &str, expected: &str) -> Message 
 /// Adds the times to the line of a schedule.
 pub(super) fn times(request: &Request, line: Line, is_new: bool) -> Result<Line, Message> {
     let line = line.option("--window", window(request, is_new));
+    // TSM begins what has no end of its window at once, and does not spread it.
+    let is_endless = request.text("DURUnits") == Some("INDEFINITE");
+    let line = line.option("--spread", is_endless.then_some("0"));
     let line = line.option("--until", until(request)?);
     let has_starts = ["STARTDate", "STARTTime", "PERiod", "PERUnits", "DAYofweek", "SCHEDStyle"]
         .into_iter()
