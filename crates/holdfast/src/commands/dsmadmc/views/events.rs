@@ -127,7 +127,6 @@ pub(super) fn number(report: &Json, key: &str) -> Option<u64> {
 
 /// Returns the figures of a report, as the columns of SUMMARY.
 fn figures(report: &Json) -> [(&'static str, Value); 7] {
-    let value = |key: &str| Value::from(number(report, key));
     let saved = |more: &str, less: &str| {
         let (more, less) = (number(report, more)?, number(report, less)?);
         Some(more.saturating_sub(less))
@@ -136,12 +135,23 @@ fn figures(report: &Json) -> [(&'static str, Value); 7] {
     let protected = number(report, "bytes_processed")
         .zip(dedup)
         .map(|(processed, saved)| processed + saved);
-    let affected = number(report, "backed_up").or(number(report, "restored"));
+    // The names that reports of nodes and of the server's own work have for each figure.
+    let first = |keys: &[&str]| Value::from(keys.iter().find_map(|key| number(report, key)));
     [
-        ("EXAMINED", value("inspected")),
-        ("AFFECTED", affected.into()),
-        ("FAILED", value("failed")),
-        ("BYTES", value("bytes_transferred")),
+        ("EXAMINED", first(&["inspected", "examined"])),
+        ("AFFECTED", first(&["backed_up", "restored", "expired", "packs_removed"])),
+        ("FAILED", first(&["failed", "failures"])),
+        (
+            "BYTES",
+            first(&[
+                "bytes_transferred",
+                "expired_bytes",
+                "bytes_removed",
+                "bytes_done",
+                "bytes_new",
+                "bytes",
+            ]),
+        ),
         ("BYTES_PROTECTED", protected.into()),
         ("DEDUP_SAVINGS", dedup.into()),
         ("COMP_SAVINGS", saved("bytes_processed", "bytes_transferred").into()),
@@ -290,6 +300,28 @@ fn process_name(activity: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_are_those_of_nodes_and_of_the_server() {
+        let shown = |report: &str| {
+            let report = serde_json::from_str(report).expect("is JSON");
+            let [examined, affected, failed, bytes, ..] = figures(&report);
+            [examined.1, affected.1, failed.1, bytes.1]
+        };
+        let number = Value::Integer;
+        assert_eq!(
+            shown(r#"{"inspected": 9, "backed_up": 3, "failed": 1, "bytes_transferred": 70}"#),
+            [number(9), number(3), number(1), number(70)]
+        );
+        assert_eq!(
+            shown(r#"{"done": 1, "examined": 5, "expired": 2, "expired_bytes": 8}"#),
+            [number(5), number(2), Value::Missing, number(8)]
+        );
+        assert_eq!(
+            shown(r#"{"done": 4, "bytes": 90, "bytes_done": 80, "failures": 0}"#),
+            [Value::Missing, Value::Missing, number(0), number(80)]
+        );
+    }
 
     #[test]
     fn states_have_tsm_s_words() {
