@@ -374,6 +374,13 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         ("DATE", _) => (format!("db2_date({all})"), true),
         ("TIME", _) => (format!("db2_time({all})"), false),
         ("TIMESTAMP", _) => (format!("db2_timestamp({all})"), true),
+        ("CHAR" | "VARCHAR", [value, form]) if day_form(form).is_some() => {
+            let form = day_form(form).unwrap_or_default();
+            (format!("db2_format({value}, '{form}')"), false)
+        }
+        ("TRUNC" | "TRUNCATE", [value]) => (format!("db2_decimal({value}, 0)"), false),
+        ("TRUNC" | "TRUNCATE", [_, _]) => (format!("db2_decimal({all})"), false),
+        ("LISTAGG", _) => (format!("GROUP_CONCAT({all})"), false),
         ("VARCHAR_FORMAT" | "TO_CHAR", [_, _]) => (format!("db2_format({all})"), false),
         ("VARCHAR_FORMAT" | "TO_CHAR", [_]) => (format!("db2_text({all})"), false),
         ("VALUE" | "IFNULL" | "NVL", _) => (format!("COALESCE({all})"), any_time),
@@ -405,6 +412,16 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         _ => (format!("{name}({all})"), false),
     };
     Item::operand(sql, is_time)
+}
+
+/// Returns the form of a day that CHAR knows by a word.
+fn day_form(word: &str) -> Option<&'static str> {
+    match word {
+        "ISO" | "JIS" => Some("YYYY-MM-DD"),
+        "USA" => Some("MM/DD/YYYY"),
+        "EUR" => Some("DD.MM.YYYY"),
+        _ => None,
+    }
 }
 
 /// Returns the time between two times, in a unit of TIMESTAMPDIFF.

@@ -124,6 +124,12 @@ fn statements_of_scripts_give_their_answers() {
         "select translate('abc'), monthname(current_date), digits(7) from sysdummy1",
         "ABC,November,0000000007",
     );
+    check(
+        "select char(date(reg_time), eur), char(date(reg_time),iso), trunc(2.567, 1) from nodes \
+         where node_name='bert'",
+        "26.11.2026,2026-11-26,2.5",
+    );
+    check("select listagg(entity, '+') from summary where activity='BACKUP'", "anna+anna");
     check("select midnight_seconds(end_time) from summary where bytes=300", "10801");
     let message = answer("select to_char(end_time, 'QQ') from summary").expect_err("is refused");
     assert!(message.to_string().contains("the form 'QQ' is not supported"), "{message}");
