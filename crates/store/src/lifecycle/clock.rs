@@ -4,8 +4,9 @@
 //! the catalogue, and reports. The witnesses are the clocks of the nodes that have greeted this
 //! server lately, and the clock of the database if it runs on another machine.
 //!
-//! 1. Only the server that keeps house reads and writes the record. When another server takes this
-//!    over, the record is from another machine, as after a start.
+//! 1. Only the server that keeps house judges its clock by the record, and writes the record. When
+//!    another server takes this over, the record is from another machine, as after a start. The
+//!    other servers read only the trusted time, so that they date no change before it.
 //! 2. A clock that was put ahead for a test (`sys::clock::put_ahead`) is no jump: the guard judges
 //!    the clock of the system.
 //!
@@ -139,10 +140,13 @@ fn confirm_at(store: &Store, clocks: &Clocks) -> Result<(), StoreError> {
 }
 
 fn read() -> Clocks {
+    // The clock is read before the uptime, and `Store::time_of_change` reads the uptime first. So a
+    // clock that goes on evenly is never behind the trusted time.
+    let clock = sys::clock::system();
     let uptime = sys::clock::uptime();
     let tag = sys::process::boot_tag();
     let reading = Reading {
-        clock: sys::clock::system(),
+        clock,
         uptime_micros: i64::try_from(uptime.as_micros()).unwrap_or(i64::MAX),
         start_tag: (tag != 0).then_some(tag),
     };

@@ -40,7 +40,11 @@ impl TrustedTime {
 
     /// Makes `seen` the trusted time of the moment at which the machine has been up for `uptime`.
     pub(crate) fn set(&self, seen: ServerTime, uptime: Duration) {
-        *self.0.lock() = Some(TrustedMoment { seen, uptime });
+        let mut moment = self.0.lock();
+        // A record that has not changed goes on from the moment at which it was read first.
+        if moment.is_none_or(|moment| moment.seen != seen) {
+            *moment = Some(TrustedMoment { seen, uptime });
+        }
     }
 
     /// Returns the trusted time of the moment at which the machine has been up for `uptime`.
@@ -54,13 +58,13 @@ impl TrustedTime {
 impl Store {
     /// Returns the time at which a change of stored data counts as made.
     pub(crate) fn time_of_change(&self) -> ServerTime {
-        let (clock, trusted) = (sys::clock::now(), self.trusted_time.at(sys::clock::uptime()));
+        let (trusted, clock) = (self.trusted_time.at(sys::clock::uptime()), sys::clock::now());
         trusted.map_or(clock, |trusted| clock.max(trusted))
     }
 
     /// Returns true if the clock is behind the trusted time.
     pub(crate) fn is_clock_behind(&self) -> bool {
-        let (clock, trusted) = (sys::clock::now(), self.trusted_time.at(sys::clock::uptime()));
+        let (trusted, clock) = (self.trusted_time.at(sys::clock::uptime()), sys::clock::now());
         trusted.is_some_and(|trusted| clock < trusted)
     }
 }
