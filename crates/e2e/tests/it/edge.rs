@@ -63,13 +63,16 @@ fn guessing_tokens_is_slowed() {
 fn one_bad_token_keeps_no_other_machine_of_its_address_from_enrolling() {
     let scene = Scene::new();
     let mut client = connect(&scene, Credential::None(scene.server.dir()));
-    let mut attempt = || {
+    let mut attempt = |token: u8| {
         let call = client.open(ENROL, &[]);
-        client.finish(call, &field(1, &[7; 32]));
+        client.finish(call, &field(1, &[token; 32]));
         client.first(call).expect_err("the token is bad")
     };
-    let answers: Vec<String> = (0..12).map(|_| attempt()).collect();
+    let answers: Vec<String> = (0..12).map(|_| attempt(7)).collect();
     assert!(answers.iter().any(|answer| answer.starts_with(ABORTED)), "{answers:?}");
+    // Nobody waits in between, so a pause of the address would still last.
+    let other = attempt(8);
+    assert!(other.starts_with(PERMISSION_DENIED), "{other}");
     let other = Node::enrol(&scene.server, "bert");
     other.backup(&scene.tree, &[]).expect(&[0]);
 }
