@@ -88,7 +88,9 @@ impl PageSpan {
 pub trait Pages {
     /// Calls `visit` with the digest of every page at or below `within`, in no order, until `visit`
     /// returns false. For the root this includes the page above the root, which holds the root
-    /// itself. `visit` may take long: nothing is held while it runs, and it sees later changes.
+    /// itself. `visit` may take long: nothing is held while it runs, and it sees later changes. A
+    /// page that is removed and made again meanwhile may come twice, or not at all. So a caller for
+    /// whom that matters has the claim on the filespace.
     fn digests(
         &self,
         filespace: FilespaceId,

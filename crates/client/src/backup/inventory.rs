@@ -68,7 +68,17 @@ impl Inventory {
         for group in &mut self.rows {
             group.sort_unstable_by_key(|(hash, _)| *hash);
         }
-        self.further.values_mut().for_each(|pages| pages.sort_unstable());
+        for pages in self.further.values_mut() {
+            pages.sort_unstable();
+            // The walk gives the entries of a page away once. A second row would be an empty page.
+            pages.dedup_by(|second, first| {
+                let is_same = second.0 == first.0;
+                if is_same {
+                    first.1 = NO_DIGEST;
+                }
+                is_same
+            });
+        }
     }
 
     fn add(&mut self, row: &DigestRow<'_>) {
