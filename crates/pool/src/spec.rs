@@ -94,8 +94,9 @@ impl PoolSpec {
         self.open_storage().files().write_owner(owner)
     }
 
-    /// Returns true if a server other than `own` runs and uses the pool's bucket. May take a minute
-    /// if the bucket has the lease of another server. A pool in a folder has a lock instead.
+    /// Returns true if another process uses the pool's bucket. The caller has the lock on the
+    /// folder of the server `own`. Takes up to a minute if the bucket has the lease of another
+    /// server, or of another start of the machine. A pool in a folder has a lock instead.
     pub fn is_leased_by_another(&self, own: Option<Owner>) -> io::Result<bool> {
         self.bucket().map_or(Ok(false), |bucket| bucket.is_leased_by_another(own))
     }

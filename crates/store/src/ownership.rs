@@ -166,7 +166,7 @@ pub(crate) fn check_unused(specs: &[PoolSpec]) -> Result<(), OpenError> {
     owned(specs).try_for_each(|spec| check_lease(spec, None))
 }
 
-/// Fails if a server other than `own` uses the pool's bucket.
+/// Fails if another process uses the pool's bucket. The caller has the lock on the folder of `own`.
 fn check_lease(spec: &PoolSpec, own: Option<Owner>) -> Result<(), OpenError> {
     if spec.is_leased_by_another(own).map_err(unusable(spec))? {
         let what = format!("the pool in {}", spec.place().display());

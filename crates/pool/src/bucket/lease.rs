@@ -17,7 +17,9 @@
 //!
 //! The lock on its folder tells a server that an earlier process on this machine is dead. It tells
 //! nothing about a clone of the machine, whose folder and identity are the same. So a holder names
-//! the start of its machine, and the lease of another start is watched.
+//! the start of its machine, and the lease of another start is watched. This does not tell apart
+//! two containers of one machine with clones of one folder, nor a machine that was resumed twice
+//! from one image of its memory: they have the same start.
 
 use std::io;
 use std::time::Duration;
@@ -147,7 +149,7 @@ impl Bucket {
     }
 
     /// Renews the lease of this process, if it has one and it is time. Returns false if another
-    /// server has the lease now.
+    /// server has the lease, or had it meanwhile and is the owner.
     pub(crate) fn renew_lease(&self) -> io::Result<bool> {
         self.renew_after(RENEWAL)
     }
