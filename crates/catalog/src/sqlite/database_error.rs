@@ -12,7 +12,11 @@ pub(super) fn database(error: rusqlite::Error) -> CatalogError {
         }
         Some(ErrorCode::DiskFull) => CatalogError::NoSpace,
         _ => match error {
-            rusqlite::Error::SqlInputError { ref msg, .. } if is_missing(msg) => {
+            // The message about a table has no place in the statement.
+            rusqlite::Error::SqlInputError { ref msg, .. }
+            | rusqlite::Error::SqliteFailure(_, Some(ref msg))
+                if is_missing(msg) =>
+            {
                 CatalogError::Damaged(format!("its tables are not those of a catalogue: {msg}"))
             }
             rusqlite::Error::FromSqlConversionFailure(..)
