@@ -19,13 +19,14 @@ use catalog::Node;
 use prost::Message as _;
 use store::StoreError;
 use store::intake::{self, Intake, Origin, PageChange, StoredQuantum};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinError;
 use tonic::{Status, Streaming};
 use wire::{REPORT_BYTES_MAX, proto};
 
 use super::arrivals::Arrivals;
-use super::stream::{SESSION_MAX, opening, within};
+use super::stream::{SESSION_MAX, SILENCE_MAX, opening, within};
 use super::transaction::{StoreTask, Transaction};
 use crate::activities::{ActivityKind, Seat};
 use crate::budget::NodeBudget;
@@ -64,7 +65,7 @@ pub(super) async fn serve(
     let receiving = tokio::spawn(async move { receive(&edge, user, &mut stream, &sender).await });
     if let Err(status) = super::stream::ended(receiving.await) {
         // The send fails only if the client has disconnected.
-        drop(replies.send(Err(status)).await);
+        drop(replies.send_timeout(Err(status), SILENCE_MAX).await);
     }
 }
 
@@ -272,7 +273,9 @@ fn commit_all(
         is_admitted()?;
         for message in committer.perform(work).map_err(refusal::status)? {
             let reply = proto::FromServer { message: Some(message) };
-            if replies.blocking_send(Ok(reply)).is_err() {
+            // A client that takes no answer must not hold the session open.
+            let sending = replies.send_timeout(Ok(reply), SILENCE_MAX);
+            if Handle::current().block_on(sending).is_err() {
                 return Ok(());
             }
         }
