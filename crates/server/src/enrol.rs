@@ -81,12 +81,18 @@ fn answer(
     if let Some(certificate) = edge.issued.find(&digest, sys::clock::monotonic()) {
         return Ok(certificate);
     }
-    let certificate = match request.node.is_empty() {
-        true => enrol(edge, request)?,
-        false => enrol_by_key(edge, request, address)?,
+    let enrolled = match request.node.is_empty() {
+        true => enrol(edge, request),
+        false => enrol_by_key(edge, request, address),
     };
-    edge.issued.keep(digest, certificate.clone(), sys::clock::monotonic());
-    Ok(certificate)
+    match enrolled {
+        Ok(certificate) => {
+            edge.issued.keep(digest, certificate.clone(), sys::clock::monotonic());
+            Ok(certificate)
+        }
+        // The same request may have been under way, and has used up the token.
+        Err(status) => edge.issued.find(&digest, sys::clock::monotonic()).ok_or(status),
+    }
 }
 
 fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificate, Status> {
