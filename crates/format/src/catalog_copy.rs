@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// A list of hundred bytes took the memory of all the blocks that it claims.
+    /// A list of a hundred bytes took the memory of all the blocks that it claims.
     #[test]
     fn a_short_list_of_many_blocks_takes_little_memory() {
         let places = BlockPlaces { runs: vec![(7, BLOCKS_MAX)], count: BLOCKS_MAX };

@@ -28,7 +28,8 @@ const TRANSACTIONS_KEPT: usize = 4096;
 /// last transaction are kept even if they have more chunks.
 const CHUNKS_KEPT: usize = 1 << 18;
 /// Maximum number of chunks to which the changes of all backups of a node may refer, in 180 MiB of
-/// memory. If a node has more, each of its backups keeps [`CHUNKS_KEPT_OF_MANY`].
+/// memory. If a node has more, each of its backups keeps [`CHUNKS_KEPT_OF_MANY`]; a client without
+/// grants can then store no file of more chunks.
 const CHUNKS_OF_NODE_KEPT: usize = 1 << 22;
 const CHUNKS_KEPT_OF_MANY: usize = 1 << 14;
 /// Maximum memory, in bytes, that the changes of one transaction take after they are decoded and
