@@ -429,11 +429,10 @@ fn register(call: &mut Call<Empty, Empty, NewPersonBody>) -> Answer<PersonDocume
         added => added?,
     };
     store.catalog.set_roles(person.id, &roles)?;
-    let added = describe(&call.desk, person)?;
-    let roles: Vec<String> = added.roles.iter().map(ToString::to_string).collect();
+    let roles: Vec<String> = body.roles.iter().map(ToString::to_string).collect();
     let roles = if roles.is_empty() { "no role".to_owned() } else { roles.join(" ") };
-    note(store, &call.caller.name, "person added", format!("{}: {roles}", added.login))?;
-    Ok(added)
+    note(store, &call.caller.name, "person added", format!("{}: {roles}", person.login))?;
+    describe(&call.desk, person)
 }
 
 fn taken(login: &str) -> Problem {
