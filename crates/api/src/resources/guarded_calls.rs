@@ -14,7 +14,7 @@ use crate::approval::guard;
 use crate::call::Answer;
 use crate::caller::Caller;
 use crate::desk::Desk;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::roles::{Area, Right};
 
 /// Maximum number of labels for which one call asks.
@@ -63,9 +63,11 @@ fn guard_activation(
     let proto::ActivatePolicyRequest { domain, confirm } = request;
     let name = if domain.is_empty() { policy::STANDARD } else { domain.as_str() };
     let domain = find_domain(desk, caller, name)?;
-    let Ok(review) = domains::check_activation(desk.store(), &domain.name, confirm) else {
-        // No review has this mark, so the server says in its own words what is wrong.
-        return Ok(ReviewMark(String::new()));
+    let review = match domains::check_activation(desk.store(), &domain.name, confirm) {
+        Ok(review) => review,
+        // No draft has this mark, so the server says in its own words what is wrong.
+        Err(error) if error.is_for_good() => return Ok(ReviewMark(String::new())),
+        Err(error) => return Err(error.into()),
     };
     if review.shortens() {
         guard(desk, caller, &Activation::new(&domain, &review, confirm))?;
@@ -85,12 +87,20 @@ fn guard_labels(desk: &Desk, caller: &Caller, request: proto::LabelVolumesReques
     }
     desk.store().volumes.libraries(Some(&library), false)?;
     let block_bytes = Some(block_bytes).filter(|&bytes| bytes > 0);
-    let labels = volumes.iter().map(|volume| VolumeLabel::new(&library, volume, block_bytes));
-    let asked = labels.filter_map(|label| guard(desk, caller, &label).err());
-    let all = |first: Problem, next: Problem| {
-        Problem::new(first.kind, format!("{}; {}", first.detail, next.detail))
-    };
-    asked.reduce(all).map_or(Ok(()), Err)
+    let mut asked: Option<Problem> = None;
+    for volume in &volumes {
+        let label = VolumeLabel::new(&library, volume, block_bytes);
+        let Err(next) = guard(desk, caller, &label) else { continue };
+        // What was asked before stays: whoever tries again is told its number.
+        if !matches!(next.kind, Kind::ApprovalNeeded | Kind::Conflict) {
+            return Err(next);
+        }
+        asked = Some(match asked {
+            Some(first) => Problem::new(first.kind, format!("{}; {}", first.detail, next.detail)),
+            None => next,
+        });
+    }
+    asked.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
