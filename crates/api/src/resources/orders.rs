@@ -415,7 +415,9 @@ impl Order for VolumeLabel {
     }
 
     fn summary(&self) -> String {
-        format!("writes a label over the data on {}", self.object())
+        let block = self.block_bytes.map(|bytes| format!(", with blocks of {bytes} bytes"));
+        let block = block.unwrap_or_default();
+        format!("writes a label over the data on {}{block}", self.object())
     }
 
     fn object(&self) -> String {
