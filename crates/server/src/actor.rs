@@ -19,8 +19,8 @@ pub struct Sight {
     pub domains: BTreeSet<DomainId>,
 }
 
-/// Mark of the review of a draft: only the reviewed draft is activated. The service above notes it
-/// in a request; without it, any draft is.
+/// Mark of the review of a draft. If the service above notes it in a request, only the draft with
+/// this mark is activated; otherwise the draft is activated as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReviewMark(pub String);
 
