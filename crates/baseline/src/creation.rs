@@ -83,15 +83,15 @@ pub(crate) fn measure(
         elapsed_secs: began.elapsed().as_secs_f64(),
         processor_secs: (sys::process::cpu_time() - processor).as_secs_f64(),
     };
-    drop(lock);
     own.close()?;
+    drop(lock);
     // The folder has again what it had, so its time is not to say that it changed.
     outer.set_modified(modified)?;
     Ok(creation)
 }
 
 /// Removes what killed measurements have left in `folder`: folders that nobody has locked.
-fn remove_stale(folder: &Path) {
+pub(crate) fn remove_stale(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|entry| is_own_name(&entry.file_name())) {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());

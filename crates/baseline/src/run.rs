@@ -104,6 +104,8 @@ pub fn run(subject: &Subject<'_>, plan: &Plan, watch: &Watch) -> Result<Report, 
     let mut measurement = Measurement { plan, watch, remarks: Vec::new() };
     let mut surveyed = Vec::new();
     for path in subject.paths {
+        // Before the tree is counted: no backup will see these files.
+        creation::remove_stale(path);
         surveyed.push(measurement.tree(path)?);
     }
     let sample = measurement.sample_content(&surveyed);

@@ -11,13 +11,14 @@
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use client::{ClientError, ImageReader};
+use client::{ClientError, ErrorKind, ImageReader};
 use mount::{DiskContent, ServedDisk};
 use rustix::io::Errno;
 use sys::Dir;
 use sys::block::Partition;
+use sys::lock::Mutex;
 use sys::loop_device::LoopDevice;
 use sys::mount::DetachedMount;
 
@@ -59,11 +60,11 @@ pub struct OpenImage {
     pub leaves_out_journal: bool,
 }
 
-/// Content of an image as a disk. It remembers the first error of the server, of which the kernel
+/// Content of an image as a disk. It remembers an error of the server, of which the kernel
 /// only says that the disk has failed.
 struct ImageContent {
     reader: ImageReader,
-    failure: OnceLock<ClientError>,
+    failure: Mutex<Option<ClientError>>,
 }
 
 impl DiskContent for ImageContent {
@@ -75,8 +76,11 @@ impl DiskContent for ImageContent {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.reader.read_at(buffer, offset).map_err(|error| {
             let text = error.message.clone();
-            // A later error is kept out: it may be a consequence of this one.
-            let _first = self.failure.get_or_init(|| error);
+            let mut known = self.failure.lock();
+            // A later error is kept out: it may be a consequence of this one. Lost data has none.
+            if known.as_ref().is_none_or(|known| known.kind == ErrorKind::Damaged) {
+                *known = Some(error);
+            }
             io::Error::other(text)
         })
     }
@@ -85,13 +89,18 @@ impl DiskContent for ImageContent {
 impl OpenImage {
     /// Opens the file system in an image, or in its partition `partition`.
     pub fn open(reader: ImageReader, partition: Option<u32>) -> Result<Self, OpenError> {
-        let content = Arc::new(ImageContent { reader, failure: OnceLock::new() });
+        let content = Arc::new(ImageContent { reader, failure: Mutex::new(None) });
         let disk = ServedDisk::serve(Arc::clone(&content) as Arc<dyn DiskContent>)
             .map_err(|error| OpenError::System { verb: "show the image as a disk", error })?;
-        Self::mount(&content, disk, partition).map_err(|error| match content.failure.get() {
-            // The server's reason is more precise than its consequence.
-            Some(failure) => OpenError::Server(failure.clone()),
-            None => error,
+        Self::mount(&content, disk, partition).map_err(|error| {
+            match content.failure.lock().take() {
+                // The server's reason is more precise than its consequence. A list of partitions is
+                // none.
+                Some(failure) if !matches!(error, OpenError::Partition { .. }) => {
+                    OpenError::Server(failure)
+                }
+                _ => error,
+            }
         })
     }
 
@@ -157,9 +166,9 @@ impl OpenImage {
         self.content.reader.bytes_transferred()
     }
 
-    /// Returns the first error of the server, if there was one.
-    pub fn failure(&self) -> Option<&ClientError> {
-        self.content.failure.get()
+    /// Returns an error of the server, if there was one.
+    fn failure(&self) -> Option<ClientError> {
+        self.content.failure.lock().clone()
     }
 
     /// Returns the reason of `error`: what the server said, if the kernel only says that the disk
@@ -167,7 +176,7 @@ impl OpenImage {
     pub fn reason(&self, error: &io::Error) -> String {
         let is_of_disk = error.raw_os_error() == Some(Errno::IO.raw_os_error());
         match self.failure() {
-            Some(failure) if is_of_disk => failure.message.clone(),
+            Some(failure) if is_of_disk => failure.message,
             _ => error.to_string(),
         }
     }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use client::ImageStillness;
+use rustix::fs::{StatVfsMountFlags, statvfs};
 use sys::frozen_filesystem::{self, FrozenFilesystem};
 use sys::mount;
 
@@ -249,10 +250,12 @@ impl Still {
     }
 }
 
-/// Returns true if the file system on `device` is mounted here.
+/// Returns true if the file system on `device` is mounted here for writing. One that only can be
+/// read may be mounted without its journal, and then freezing it puts nothing in its place.
 fn is_mounted(device: &Path) -> bool {
     let number = std::fs::metadata(device).map(|stat| stat.rdev());
-    number.and_then(mount::point_of_device).is_ok_and(|point| point.is_some())
+    let Ok(Some(point)) = number.and_then(mount::point_of_device) else { return false };
+    statvfs(&point[..]).is_ok_and(|found| !found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 fn reflinked(path: &Path) -> std::io::Result<File> {

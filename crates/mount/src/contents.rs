@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use client::{ClientError, Image, ImageReader};
+use client::{ClientError, ErrorKind, Image, ImageReader};
 use model::{Object, ServerTime};
 use sys::lock::Mutex;
 
@@ -76,8 +76,8 @@ impl Contents {
             let mut buffer = vec![0; to_usize(range.end - range.start)];
             let read = reader.read_at(&mut buffer, range.start);
             let mut images = self.images.lock();
-            if read.is_err() {
-                // The reader has the connection that was lost.
+            if read.as_ref().is_err_and(|error| error.kind != ErrorKind::Damaged) {
+                // The reader may have a connection that was lost.
                 images.remove(&key);
             } else {
                 if images.len() >= READERS_MAX {

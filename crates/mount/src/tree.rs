@@ -143,9 +143,12 @@ impl Tree {
     /// Lists the times of backups: those at which the last file of a backup was at the server.
     fn backup_times(&self) -> Result<Vec<TreeEntry>, ClientError> {
         let times = self.connection.ask(|line| line.client.backup_times())?;
-        let entry = |time: ServerTime| TreeEntry {
-            name: (self.times.show)(time).into_bytes(),
-            node: view_root(View::At(time)),
+        let entry = |time: ServerTime| {
+            let name = (self.times.show)(time);
+            // The end of the second, as for a name that is looked up: several backups may have
+            // ended in it.
+            let time = (self.times.parse)(&name).unwrap_or(time);
+            TreeEntry { name: name.into_bytes(), node: view_root(View::At(time)) }
         };
         Ok(sorted(times.into_iter().map(entry).collect()))
     }

@@ -255,7 +255,9 @@ fn range_lines<'a>(
         .take(RANGES_SHOWN)
         .map(|(offset, bytes, reason)| {
             let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            format!("  bytes {offset} to {}{}\n", offset + bytes - 1, printable(&reason))
+            // The numbers may come from another machine.
+            let last = offset.saturating_add(bytes).saturating_sub(1);
+            format!("  bytes {offset} to {last}{}\n", printable(&reason))
         })
         .collect();
     if lines.is_empty() {

@@ -273,7 +273,7 @@ impl Intake {
             node: self.node.id,
             filespace: self.filespace.id,
             started: self.started,
-            ended: sys::clock::now(),
+            ended: self.store.time_of_change(),
             complete: is_complete,
             report: report.to_owned(),
         };
