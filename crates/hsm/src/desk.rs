@@ -60,10 +60,11 @@ pub(crate) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    /// The managed file system at `mount_point`.
+    /// The managed file system at `mount_point`, which must be mounted there now.
     pub(crate) fn mount_at(&self, mount_point: &[u8]) -> Result<&'a Mount, RequestError> {
         let mount = self.mounts.iter().find(|mount| mount.mount_point() == mount_point);
         mount
+            .filter(|mount| mount.root().is_ok())
             .map(|mount| &**mount)
             .ok_or_else(|| RequestError::NotManaged(mount_point.to_vec()))
     }

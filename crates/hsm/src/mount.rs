@@ -80,8 +80,7 @@ impl Mount {
     pub(crate) fn root(&self) -> io::Result<Arc<Dir>> {
         let root = Dir::open(self.mount_point())?;
         if root.stat_self()?.device_id != self.device_id {
-            let text = "its file system is not mounted";
-            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+            return Err(not_mounted());
         }
         Ok(Arc::new(root))
     }
@@ -132,6 +131,10 @@ impl Mount {
     pub(crate) fn lock_relief(&self) -> MutexGuard<'_, ()> {
         self.relief.lock()
     }
+}
+
+pub(crate) fn not_mounted() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "its file system is not mounted")
 }
 
 /// Returns the absolute path of `path`, which begins at the root of the file system at

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use format::stub::Stub;
 use model::{CopyId, DirPath, Kind, Name};
 use sys::identity::FilesystemId;
+use sys::mount::DetachedMount;
 use sys::{Dir, Listing, ObjectStatus};
 
-use crate::mount::absolute;
+use crate::mount::{Mount, absolute, not_mounted};
 use crate::record::{self, FileState, FoundRecord, state_of};
 
 /// A regular file of a list.
@@ -86,9 +87,18 @@ struct Subtree {
     name: Option<Name>,
 }
 
+/// Directory at which a walk begins.
+struct Origin {
+    directory: Arc<Dir>,
+    /// Path of the directory, from the root of the file system.
+    path: DirPath,
+    device_id: u64,
+    filesystem: FilesystemId,
+}
+
 /// Calls `visit` with each regular file at and below `path` of the file system at `mount_point`,
 /// until it returns false, and `fail` with each path that cannot be read. A file with several names
-/// is visited once for each name.
+/// is visited once for each name. Files in directories that other mounts cover are left out.
 pub(crate) fn walk(
     mount_point: &[u8],
     path: &[u8],
@@ -112,7 +122,35 @@ pub(crate) fn walk(
         directory = Arc::new(directory.open_dir(part)?);
         within = within.child(&name);
     }
-    let mut waiting = vec![Subtree { parent: directory, path: within, name: None }];
+    let origin = Origin { directory, path: within, device_id, filesystem };
+    walk_from(origin, visit, fail)
+}
+
+/// Calls `visit` and `fail` as [`walk`] does, for all files of a file system. Files in directories
+/// that other mounts cover are visited too. Fails if the file system is not mounted.
+pub(crate) fn walk_all(
+    mount: &Mount,
+    visit: &mut dyn FnMut(VisitedFile<'_>) -> bool,
+    fail: &mut dyn FnMut(&[u8], &std::io::Error),
+) -> std::io::Result<()> {
+    let uncovered = DetachedMount::of(&*mount.root()?)?;
+    let root = uncovered.root()?;
+    let filesystem = FilesystemId::of(&root)?;
+    if filesystem != mount.filesystem {
+        return Err(not_mounted());
+    }
+    let (directory, path) = (Arc::new(root), DirPath::root());
+    let origin = Origin { directory, path, device_id: mount.device_id, filesystem };
+    walk_from(origin, visit, fail)
+}
+
+fn walk_from(
+    origin: Origin,
+    visit: &mut dyn FnMut(VisitedFile<'_>) -> bool,
+    fail: &mut dyn FnMut(&[u8], &std::io::Error),
+) -> std::io::Result<()> {
+    let Origin { directory, path, device_id, filesystem } = origin;
+    let mut waiting = vec![Subtree { parent: directory, path, name: None }];
     let mut listing = Listing::default();
     while let Some(Subtree { parent, path, name }) = waiting.pop() {
         let opened = match &name {

@@ -8,6 +8,8 @@ mod changes;
 #[cfg(test)]
 mod copied;
 #[cfg(test)]
+mod covered;
+#[cfg(test)]
 mod deaths;
 #[cfg(test)]
 mod hidden;

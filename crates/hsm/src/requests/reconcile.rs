@@ -57,7 +57,8 @@ struct NamedCopies {
 }
 
 /// Calls `visit` with each copy that a record of the file system names, and with the file of the
-/// record. Fails if a record cannot be read: it may name any copy.
+/// record. Fails if a record cannot be read, because it may name any copy, and if the file system is
+/// not mounted.
 pub(super) fn visit_named(
     desk: &Desk<'_>,
     mount: &Mount,
@@ -75,7 +76,7 @@ pub(super) fn visit_named(
         let path = model::escaped(&mount.absolute(path));
         failure = Some(format!("cannot read all records: {path}: {error}"));
     };
-    tree::walk(mount.mount_point(), b"/", &mut visit_file, &mut fail)?;
+    tree::walk_all(mount, &mut visit_file, &mut fail)?;
     failure.map_or(Ok(()), |failure| Err(io::Error::other(failure)))
 }
 

@@ -1,0 +1,52 @@
+//! Files that are out of sight, because their file system is not mounted, or because another mount
+//! covers their directory.
+
+use super::*;
+
+/// An empty file system over a directory, until this value is dropped.
+struct Cover(PathBuf);
+
+impl Cover {
+    fn over(folder: &Path) -> Self {
+        assert!(succeeds(Command::new("mount").args(["-t", "tmpfs", "cover"]).arg(folder)));
+        Self(folder.to_owned())
+    }
+}
+
+impl Drop for Cover {
+    fn drop(&mut self) {
+        let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(&self.0));
+    }
+}
+
+#[test]
+fn copies_of_files_that_are_out_of_sight_stay() {
+    for kind in KINDS {
+        let Some(mut space) = Space::new(kind, &[]) else { continue };
+        let content = noise(1, MIB);
+        let stub = space.stub("folder/file", &content);
+        let other = space.another(kind);
+        let stub_of_other = other.path().join("file");
+        fs::write(&stub_of_other, &content).unwrap();
+        space.migrate(&stub_of_other);
+        space.scene.server.travel("2h");
+        // The first command may fail, because its connection ended with the restart of the server.
+        drop(space.hsm(&["reconcile", "--dry-run"], &space.fs()));
+        let check_kept = |folder: &Path| {
+            let done = space.hsm(&["reconcile"], folder).expect(&[0]).json();
+            let counts = (&done["kept"], &done["released"]);
+            assert_eq!(counts, (&1.into(), &0.into()), "{}: {done}", kind[0]);
+        };
+        let cover = Cover::over(stub.parent().unwrap());
+        check_kept(&space.fs());
+        drop(cover);
+        space.wait_for("the unmounting", || other.unmount());
+        space.hsm(&["reconcile"], other.path()).expect(&[12]).says("not mounted");
+        assert!(other.mount_again());
+        let is_managed = || space.hsm(&["reconcile", "--dry-run"], other.path()).code() == 0;
+        space.wait_for("the file system", is_managed);
+        check_kept(other.path());
+        assert!(fs::read(&stub).unwrap() == content, "{}", kind[0]);
+        assert!(fs::read(&stub_of_other).unwrap() == content, "{}", kind[0]);
+    }
+}
