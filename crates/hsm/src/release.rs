@@ -18,6 +18,12 @@ pub enum ReleaseError {
     /// Mount the file system.
     #[error("{} is not mounted, and it may have migrated files; mount it first", escaped(.0))]
     NotMounted(Vec<u8>),
+    /// Unmount the other file system.
+    #[error(
+        "{} is mounted inside {}, and may cover migrated files; unmount it first",
+        escaped(.below), escaped(.mount_point)
+    )]
+    Covered { mount_point: Vec<u8>, below: Vec<u8> },
     /// Repair the file system.
     #[error("cannot count the files of {}: {reason}", escaped(.mount_point))]
     Uncounted { mount_point: Vec<u8>, reason: String },
@@ -56,14 +62,17 @@ pub(crate) fn check(home: &Path, mount_point: &[u8]) -> Result<(), ReleaseError>
         let mount_point = mount_point.to_vec();
         ReleaseError::Uncounted { mount_point, reason }
     };
-    let mounted = sys::mount::mounted(mount_point);
-    if mounted.map_err(|error| uncounted(error.to_string()))?.is_none() {
+    let failed = |error: io::Error| uncounted(error.to_string());
+    if sys::mount::mounted(mount_point).map_err(failed)?.is_none() {
         return Err(ReleaseError::NotMounted(mount_point.to_vec()));
+    }
+    if let Some(below) = sys::mount::mounted_below(mount_point).map_err(failed)? {
+        return Err(ReleaseError::Covered { mount_point: mount_point.to_vec(), below });
     }
     let mut failure = None;
     let mut fail = |_: &[u8], error: &io::Error| failure = Some(error.to_string());
     let counts = tree::count(mount_point, b"/", &mut fail);
-    let counts = counts.map_err(|error| uncounted(error.to_string()))?;
+    let counts = counts.map_err(failed)?;
     match (failure, counts.migrated_files) {
         (Some(reason), _) => Err(uncounted(reason)),
         (None, 0) => Ok(()),

@@ -50,3 +50,16 @@ fn copies_of_files_that_are_out_of_sight_stay() {
         assert!(fs::read(&stub_of_other).unwrap() == content, "{}", kind[0]);
     }
 }
+
+#[test]
+fn a_file_system_with_covered_stubs_stays_managed() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(1, MIB);
+    let stub = space.stub("folder/file", &content);
+    let (fs_path, cover) = (space.fs(), Cover::over(stub.parent().unwrap()));
+    let remove = || space.node().run(&["hsm", "remove", fs_path.to_str().unwrap()]);
+    remove().expect(&[12]).says("is mounted inside");
+    drop(cover);
+    remove().expect(&[12]).says("would read as zeros");
+    assert!(fs::read(&stub).unwrap() == content);
+}
