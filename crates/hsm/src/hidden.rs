@@ -70,11 +70,7 @@ pub(crate) fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
         let (_whole, root) = root_directory(mount_point, root)?;
         return move_all(&root, &files_of(&root)?, &STAYS);
     }
-    if let Some(below) = mounted_below(mount_point)? {
-        let text =
-            format!("{} is mounted inside it; unmount that file system first", escaped(&below));
-        return Err(io::Error::other(text));
-    }
+    refuse_mounts_below(mount_point)?;
     let root = Dir::open(mount_point)?;
     let metadata = DirectoryMetadata::of(&root)?;
     let files = folder_of_files(&root, &metadata)?;
@@ -96,6 +92,14 @@ pub(crate) fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     DetachedMount::of(&files)?.replace(mount_point)?;
     // Files that were made in the root directory meanwhile are moved too.
     move_all(&root, &files, &STAYS)
+}
+
+/// Fails if a file system is mounted inside the one at `mount_point`: it would lose its place with
+/// the mount that is replaced.
+fn refuse_mounts_below(mount_point: &[u8]) -> io::Result<()> {
+    let Some(below) = mounted_below(mount_point)? else { return Ok(()) };
+    let text = format!("{} is mounted inside it; unmount that file system first", escaped(&below));
+    Err(io::Error::other(text))
 }
 
 /// The directory to which the files move; it is made with the `metadata` of the root directory.
@@ -120,6 +124,7 @@ pub(crate) fn give_up(mount_point: &[u8]) -> io::Result<()> {
         View::Plain => Ok(()),
         View::Hidden => bring_all_back(&Dir::open(mount_point)?),
         View::Shown { root } => {
+            refuse_mounts_below(mount_point)?;
             let (whole, root) = root_directory(mount_point, &root)?;
             let shown = shown_from(whole, &root)?;
             if let Err(error) = bring_all_back(&root) {

@@ -63,3 +63,24 @@ fn a_file_system_with_covered_stubs_stays_managed() {
     remove().expect(&[12]).says("would read as zeros");
     assert!(fs::read(&stub).unwrap() == content);
 }
+
+#[test]
+fn hiding_is_not_switched_off_under_another_file_system() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let (stub, content) = (space.stub("file", &noise(1, MIB)), noise(1, MIB));
+    let folder = space.fs().join("folder");
+    fs::create_dir(&folder).unwrap();
+    let (fs_path, cover) = (space.fs(), Cover::over(&folder));
+    fs::write(folder.join("above"), b"of the other").unwrap();
+    let add = ["hsm", "add", fs_path.to_str().unwrap(), "--hidden", "no", "--json"];
+    let told = space.node().run(&add).expect(&[12]).json_lines().remove(0);
+    assert_eq!(told["state"], "failed", "{told}");
+    let problem = told["problem"].as_str().unwrap();
+    assert!(problem.contains("is mounted inside it"), "{told}");
+    assert_eq!(fs::read(folder.join("above")).unwrap(), b"of the other");
+    assert!(fs::read(&stub).unwrap() == content);
+    drop(cover);
+    let told = space.node().run(&add).expect(&[0]).json();
+    assert_eq!(told["state"], "managed", "{told}");
+    assert!(fs::read(&stub).unwrap() == content);
+}
