@@ -104,10 +104,23 @@ impl Mount {
         (rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
     }
 
-    /// Opens a directory of the file system, and follows no symbolic link.
+    /// Opens a directory of the file system. Follows no symbolic link, and does not enter another
+    /// file system that is mounted inside.
     pub(crate) fn directory(&self, path: &DirPath) -> io::Result<Arc<Dir>> {
         let mut parts = path.as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty());
-        parts.try_fold(self.root()?, |above, part| above.open_dir(part).map(Arc::new))
+        let opened =
+            parts.try_fold(self.root()?, |above, part| above.open_dir(part).map(Arc::new))?;
+        self.check_own(&opened)?;
+        Ok(opened)
+    }
+
+    /// Fails if the directory belongs to another file system.
+    pub(crate) fn check_own(&self, directory: &Dir) -> io::Result<()> {
+        if directory.stat_self()?.device_id == self.device_id {
+            return Ok(());
+        }
+        let text = "another file system is mounted there";
+        Err(io::Error::new(io::ErrorKind::CrossesDevices, text))
     }
 
     /// Lock for removing records or content of files, and for making stubs. Without it, one thread

@@ -12,7 +12,8 @@ use crate::mount::Mount;
 use crate::record;
 
 /// Makes a stub of `copy` at the path of its file, and the missing directories above it. Fails with
-/// `AlreadyExists` if the name is taken.
+/// `AlreadyExists` if the name is taken, and if another file system is mounted at the path: nobody
+/// would answer for a stub there.
 ///
 /// Only the worker may do this: the stub has its record before it has a name, and the keeper puts
 /// no mark on files that the worker uses.
@@ -27,6 +28,7 @@ pub(crate) fn make(mount: &Mount, copy: &ListedCopy, attributes: &Attributes) ->
     let mut directory = mount.root()?;
     for part in parts {
         directory = Arc::new(open_or_make(&directory, part)?);
+        mount.check_own(&directory)?;
     }
     let mut file = NewFile::create(&directory, name.as_bytes())?;
     file.set_len(copy.stat.size)?;

@@ -84,3 +84,20 @@ fn hiding_is_not_switched_off_under_another_file_system() {
     assert_eq!(told["state"], "managed", "{told}");
     assert!(fs::read(&stub).unwrap() == content);
 }
+
+#[test]
+fn no_stub_is_made_in_another_file_system() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(1, MIB);
+    let stub = space.stub("folder/file", &content);
+    let folder = stub.parent().unwrap();
+    fs::remove_file(&stub).unwrap();
+    let cover = Cover::over(folder);
+    let rows = space.hsm(&["undelete"], &stub).expect(&[4]).json_lines();
+    let error = rows[0]["error"].as_str().unwrap();
+    assert!(error.contains("another file system is mounted there"), "{rows:?}");
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "a stub would read as zeros there");
+    drop(cover);
+    space.hsm(&["undelete"], &stub).expect(&[0]);
+    assert!(fs::read(&stub).unwrap() == content);
+}
