@@ -33,8 +33,9 @@ pub(super) fn reconcile(
     // now, which is on the safe side.
     let before = ServerTime(client.hello().now.0 - ORPHAN_AGE_MICROS);
     let copies = client.copies(mount.mount_point(), false).map_err(disconnect)?;
-    let named = NamedCopies::collect(desk, mount)?;
-    let orphans = named.orphans(&copies, before);
+    let mut collect = || NamedCopies::collect(desk, mount);
+    let named = collect()?;
+    let orphans = certain_orphans(named.orphans(&copies, before), &mut collect)?;
     if !dry_run && !orphans.is_empty() {
         client.release(mount.mount_point(), &orphans).map_err(disconnect)?;
     }
@@ -57,8 +58,8 @@ struct NamedCopies {
 }
 
 /// Calls `visit` with each copy that a record of the file system names, and with the file of the
-/// record. Fails if a record cannot be read, because it may name any copy, and if the file system is
-/// not mounted.
+/// record. Fails if a record cannot be read, because it may name any copy, and if the file system
+/// is not mounted.
 pub(super) fn visit_named(
     desk: &Desk<'_>,
     mount: &Mount,
@@ -109,12 +110,29 @@ impl NamedCopies {
         orphans
     }
 
+    /// The copies of `orphans` that no record names.
+    fn unnamed(&self, orphans: Vec<CopyId>) -> Vec<CopyId> {
+        orphans.into_iter().filter(|copy| !self.contains(*copy)).collect()
+    }
+
     /// Paths of the stubs whose copy the server does not have.
     fn lost(self, copies: &[ListedCopy]) -> Vec<PathText> {
         let at_server: HashSet<CopyId> = copies.iter().map(|copy| copy.id).collect();
         let lost = self.migrated.into_iter().filter(|file| !at_server.contains(&file.copy));
         lost.map(|file| PathText(file.path)).collect()
     }
+}
+
+/// The copies of `orphans` that no record names at a second look. The first look misses a file that
+/// is moved meanwhile, from a directory that comes later to one that came before.
+fn certain_orphans(
+    orphans: Vec<CopyId>,
+    look_again: &mut dyn FnMut() -> io::Result<NamedCopies>,
+) -> io::Result<Vec<CopyId>> {
+    if orphans.is_empty() {
+        return Ok(orphans);
+    }
+    Ok(look_again()?.unnamed(orphans))
 }
 
 #[cfg(test)]
@@ -150,6 +168,23 @@ pub(super) mod tests {
         let copies = [copy(4, 10, "/d"), copy(1, 10, "/a"), copy(2, 10, "/b"), copy(3, 99, "/c")];
         assert_eq!(named.orphans(&copies, ServerTime(50)), [id(2), id(4)]);
         assert_eq!(named.orphans(&copies, ServerTime(10)), []);
+    }
+
+    #[test]
+    fn a_copy_of_a_file_that_is_moved_during_the_first_look_is_no_orphan() {
+        let named = |copies: &[CopyId]| NamedCopies {
+            copies: copies.iter().copied().collect(),
+            migrated: Vec::new(),
+        };
+        let orphans = named(&[id(1)]).orphans(&[copy(1, 0, "/a"), copy(2, 0, "/b")], ServerTime(9));
+        assert_eq!(orphans, [id(2)]);
+        let moved = certain_orphans(orphans.clone(), &mut || Ok(named(&[id(1), id(2)])));
+        assert_eq!(moved.expect("looked"), []);
+        let deleted = certain_orphans(orphans, &mut || Ok(named(&[id(1)])));
+        assert_eq!(deleted.expect("looked"), [id(2)]);
+        let mut failed = || Err(io::Error::other("it was unmounted"));
+        assert!(certain_orphans(vec![id(2)], &mut failed).is_err());
+        assert_eq!(certain_orphans(Vec::new(), &mut failed).expect("no second look"), []);
     }
 
     #[test]
