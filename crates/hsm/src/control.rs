@@ -43,7 +43,13 @@ pub enum Request {
     /// Migrates by policy, as the monitor does when the file system is too full.
     Relieve { mount_point: PathText },
     /// Compares records with the server's copies.
-    Reconcile { mount_point: PathText, dry_run: bool },
+    Reconcile {
+        mount_point: PathText,
+        dry_run: bool,
+        /// The copies that no file names are released, even if they are most of the copies.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_confirmed: bool,
+    },
     /// Makes stubs again for copies that no file names any more.
     Undelete { mount_point: PathText },
     /// Makes stubs again of deleted files at and below the paths. Users get files of their own.
@@ -92,6 +98,10 @@ pub enum Reply {
         kept: u64,
         /// Number of copies that were released, or would be.
         released: u64,
+        /// Number of copies that no file names, and that were not released because they are most
+        /// of the copies.
+        #[serde(default)]
+        doubtful: u64,
         /// Stubs whose copy the server does not have.
         lost: Vec<PathText>,
     },
@@ -321,9 +331,14 @@ mod tests {
             &Request::Relieve { mount_point: path(b"/d") },
             r#"{"do":"relieve","mount_point":"/d"}"#,
         );
+        let reconcile = |is_confirmed| {
+            let (mount_point, dry_run) = (path(b"/d"), !is_confirmed);
+            Request::Reconcile { mount_point, dry_run, is_confirmed }
+        };
+        check(&reconcile(false), r#"{"do":"reconcile","mount_point":"/d","dry_run":true}"#);
         check(
-            &Request::Reconcile { mount_point: path(b"/d"), dry_run: true },
-            r#"{"do":"reconcile","mount_point":"/d","dry_run":true}"#,
+            &reconcile(true),
+            r#"{"do":"reconcile","mount_point":"/d","dry_run":false,"is_confirmed":true}"#,
         );
         check(&Request::Status, r#"{"do":"status"}"#);
         check(&Request::Cancel { number: 3 }, r#"{"do":"cancel","number":3}"#);

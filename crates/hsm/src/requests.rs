@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use self::files::{migrate, purge};
 use self::listed::recall;
-use self::reconcile::reconcile;
+use self::reconcile::{Treatment, reconcile};
 use self::undelete::{undelete, undelete_path};
 use crate::caller::Caller;
 use crate::connection::Connection;
@@ -78,8 +78,9 @@ impl Desk<'_> {
                 recall(self, &paths, listed::Manner::of(resident, preview))?;
             }
             Request::Relieve { mount_point } => self.relieve(&mount_point.0)?,
-            Request::Reconcile { mount_point, dry_run } => {
-                self.caller.send(&reconcile(self, self.mount_at(&mount_point.0)?, dry_run)?);
+            Request::Reconcile { mount_point, dry_run, is_confirmed } => {
+                let treatment = Treatment::of(dry_run, is_confirmed);
+                self.caller.send(&reconcile(self, self.mount_at(&mount_point.0)?, treatment)?);
             }
             Request::Undelete { mount_point } => {
                 undelete(self, self.mount_at(&mount_point.0)?)?;

@@ -16,11 +16,39 @@ use crate::tree;
 /// it may be about to be written.
 const ORPHAN_AGE_MICROS: i64 = 3600 * 1_000_000;
 
-/// Releases the copies that no file names, unless `dry_run`, and reports the stubs without a copy.
+/// Treatment of the copies that no file names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Treatment {
+    /// They are counted.
+    Count,
+    /// They are released, unless they are so many that this looks like a mistake: another file
+    /// system may be mounted there.
+    Release,
+    /// They are released, however many they are.
+    ReleaseAny,
+}
+
+impl Treatment {
+    /// Returns the treatment for the options of a request.
+    pub(super) fn of(dry_run: bool, is_confirmed: bool) -> Self {
+        match (dry_run, is_confirmed) {
+            (true, _) => Self::Count,
+            (false, false) => Self::Release,
+            (false, true) => Self::ReleaseAny,
+        }
+    }
+
+    /// True if `orphans` copies stay although no file names them. Files name `kept` copies.
+    fn refuses(self, orphans: u64, kept: u64) -> bool {
+        self == Self::Release && policy::expiry_guard::refuses(orphans, kept)
+    }
+}
+
+/// Treats the copies that no file names, and reports the stubs without a copy.
 pub(super) fn reconcile(
     desk: &Desk<'_>,
     mount: &Mount,
-    dry_run: bool,
+    treatment: Treatment,
 ) -> Result<Reply, RequestError> {
     let client = desk.connection.client()?;
     let disconnect = |error: ClientError| {
@@ -36,12 +64,16 @@ pub(super) fn reconcile(
     let mut collect = || NamedCopies::collect(desk, mount);
     let named = collect()?;
     let orphans = certain_orphans(named.orphans(&copies, before), &mut collect)?;
-    if !dry_run && !orphans.is_empty() {
+    let count = orphans.len() as u64;
+    let kept = copies.len() as u64 - count;
+    let lost = named.lost(&copies);
+    if treatment.refuses(count, kept) {
+        return Ok(Reply::Reconciled { kept, released: 0, doubtful: count, lost });
+    }
+    if treatment != Treatment::Count && !orphans.is_empty() {
         client.release(mount.mount_point(), &orphans).map_err(disconnect)?;
     }
-    let released = orphans.len() as u64;
-    let kept = copies.len() as u64 - released;
-    Ok(Reply::Reconciled { kept, released, lost: named.lost(&copies) })
+    Ok(Reply::Reconciled { kept, released: count, doubtful: 0, lost })
 }
 
 /// A stub, with the copy that its record names.
@@ -185,6 +217,21 @@ pub(super) mod tests {
         let mut failed = || Err(io::Error::other("it was unmounted"));
         assert!(certain_orphans(vec![id(2)], &mut failed).is_err());
         assert_eq!(certain_orphans(Vec::new(), &mut failed).expect("no second look"), []);
+    }
+
+    #[test]
+    fn most_copies_are_released_only_on_purpose() {
+        for (treatment, refuses) in
+            [(Treatment::of(false, false), true), (Treatment::of(false, true), false)]
+        {
+            assert_eq!(treatment.refuses(20, 19), refuses);
+            assert!(!treatment.refuses(19, 0), "few copies are released at any time");
+            assert!(!treatment.refuses(20, 20));
+        }
+        for is_confirmed in [false, true] {
+            assert_eq!(Treatment::of(true, is_confirmed), Treatment::Count);
+        }
+        assert!(!Treatment::Count.refuses(20, 0), "all are counted");
     }
 
     #[test]

@@ -101,3 +101,33 @@ fn no_stub_is_made_in_another_file_system() {
     space.hsm(&["undelete"], &stub).expect(&[0]);
     assert!(fs::read(&stub).unwrap() == content);
 }
+
+#[test]
+fn most_copies_are_released_only_if_it_is_confirmed() {
+    const FILES: u64 = 20;
+    let Some(mut space) = Space::new(KINDS[0], &["--min-size", "1"]) else { return };
+    let folder = space.fs().join("many");
+    for number in 0..FILES {
+        space.write(&format!("many/{number}"), &noise(number, 10_000));
+    }
+    space.migrate(&folder);
+    let kept = space.stub("kept", &noise(99, MIB));
+    space.scene.server.travel("2h");
+    // The first command may fail, because its connection ended with the restart of the server.
+    drop(space.hsm(&["reconcile", "--dry-run"], &space.fs()));
+    fs::remove_dir_all(&folder).unwrap();
+    let check = |option: Option<&str>, code: i32, expected: [u64; 3]| {
+        let words: Vec<&str> = ["reconcile"].into_iter().chain(option).collect();
+        let done = space.hsm(&words, &space.fs()).expect(&[code]).json();
+        let counts = ["kept", "released", "doubtful"].map(|key| done[key].as_u64().unwrap());
+        assert_eq!(counts, expected, "{option:?}");
+    };
+    check(Some("--dry-run"), 0, [1, FILES, 0]);
+    check(None, 8, [1, 0, FILES]);
+    let fs_path = space.fs();
+    let text = space.node().run(&["hsm", "reconcile", fs_path.to_str().unwrap()]).expect(&[8]);
+    text.says("20 of 21 copies").says("--confirm-release");
+    check(Some("--confirm-release"), 0, [1, FILES, 0]);
+    check(None, 0, [1, 0, 0]);
+    assert!(fs::read(kept).unwrap() == noise(99, MIB));
+}

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::ask::{ask, socket_folder};
 use super::plan;
 use crate::context::Context;
-use crate::error::{CommandError, DONE, FAILED};
+use crate::error::{CommandError, DONE, FAILED, WARNED};
 use crate::output;
 use crate::path::{self, JsonPath};
 use crate::quantity;
@@ -299,7 +299,8 @@ pub(super) fn relieve(args: &RelieveArgs, context: &mut Context) -> Result<u8, C
 /// Compare the stubs of a file system with the server's copies
 ///
 /// Copies that no file names any more are released: the server keeps them as long as their class
-/// keeps deleted files. Stubs whose copy is lost are listed.
+/// keeps deleted files. If most copies would be released, none is, because this looks like another
+/// file system at the mount point. Stubs whose copy is lost are listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -311,6 +312,9 @@ pub(super) struct ReconcileArgs {
     /// Count the copies that would be released, and release none
     #[arg(long)]
     dry_run: bool,
+    /// Release the copies that no file names even if they are most of the copies
+    #[arg(long, conflicts_with = "dry_run")]
+    confirm_release: bool,
 }
 
 /// `hsm reconcile --json`.
@@ -318,42 +322,52 @@ pub(super) struct ReconcileArgs {
 struct ReconciledDocument<'a> {
     kept: u64,
     released: u64,
+    doubtful: u64,
     lost: Vec<JsonPath<'a>>,
 }
 
 pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u8, CommandError> {
     let mount_point = PathText(path::absolute(&args.mount_point)?);
-    let request = Request::Reconcile { mount_point, dry_run: args.dry_run };
+    let (dry_run, is_confirmed) = (args.dry_run, args.confirm_release);
+    let request = Request::Reconcile { mount_point, dry_run, is_confirmed };
     let mut told = None;
     ask(context, &request, &mut |reply| {
         told = Some(reply);
         true
     })?;
-    let mut code = DONE;
-    if let Some(Reply::Reconciled { kept, released, lost }) = &told {
-        if !lost.is_empty() {
-            code = FAILED;
-        }
-        if context.output.is_json() {
-            let lost = lost.iter().map(|path| JsonPath(&path.0)).collect();
-            context
-                .output
-                .json(&ReconciledDocument { kept: *kept, released: *released, lost });
-        } else {
-            lost.iter().for_each(|path| {
-                output::say(&format!("{}: the server has lost the copy", escaped(&path.0)));
-            });
-            let text = format!(
-                "Copies kept:        {:>12}\nCopies released:    {:>12}\nStubs without copy: \
-                 {:>12}\n",
-                quantity::count(*kept),
-                quantity::count(*released),
-                quantity::count(lost.len() as u64),
-            );
-            context.output.text(&text);
-        }
+    let Some(Reply::Reconciled { kept, released, doubtful, lost }) = &told else {
+        return Ok(DONE);
+    };
+    if context.output.is_json() {
+        let (kept, released, doubtful) = (*kept, *released, *doubtful);
+        let lost = lost.iter().map(|path| JsonPath(&path.0)).collect();
+        context.output.json(&ReconciledDocument { kept, released, doubtful, lost });
+    } else {
+        lost.iter().for_each(|path| {
+            output::say(&format!("{}: the server has lost the copy", escaped(&path.0)));
+        });
+        let text = format!(
+            "Copies kept:        {:>12}\nCopies released:    {:>12}\nStubs without copy: {:>12}\n",
+            quantity::count(*kept),
+            quantity::count(*released),
+            quantity::count(lost.len() as u64),
+        );
+        context.output.text(&text);
     }
-    Ok(code)
+    if *doubtful > 0 {
+        output::say(&format!(
+            "{} of {} copies are named by no file; none was released, because this looks like \
+             another file system at the mount point; if the files were deleted, 'holdfast hsm \
+             reconcile --confirm-release' releases the copies",
+            quantity::count(*doubtful),
+            quantity::count(doubtful + kept),
+        ));
+    }
+    Ok(match (lost.is_empty(), *doubtful) {
+        (false, _) => FAILED,
+        (true, 0) => DONE,
+        (true, _) => WARNED,
+    })
 }
 
 /// Make deleted stubs again, while the server still has their copies
