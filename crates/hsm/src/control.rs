@@ -104,6 +104,9 @@ pub enum Reply {
         doubtful: u64,
         /// Stubs whose copy the server does not have.
         lost: Vec<PathText>,
+        /// Stubs whose copy was released, so that the server keeps it for a limited time only.
+        #[serde(default)]
+        expiring: Vec<PathText>,
     },
     /// The request was carried out; single files may have failed.
     Done,

@@ -60,26 +60,38 @@ pub(super) fn reconcile(
     // The ages of copies follow the server's clock. Its time at the last greeting is earlier than
     // now, which is on the safe side.
     let before = ServerTime(client.hello().now.0 - ORPHAN_AGE_MICROS);
-    let copies = client.copies(mount.mount_point(), false).map_err(disconnect)?;
+    let all = client.copies(mount.mount_point(), true).map_err(disconnect)?;
+    let (released, copies): (Vec<_>, Vec<_>) = all.into_iter().partition(|copy| copy.is_released);
     let mut collect = || NamedCopies::collect(desk, mount);
     let named = collect()?;
     let orphans = certain_orphans(named.orphans(&copies, before), &mut collect)?;
     let count = orphans.len() as u64;
     let kept = copies.len() as u64 - count;
-    let lost = named.lost(&copies);
+    let Endangered { lost, expiring } = named.endangered(&copies, &released);
     if treatment.refuses(count, kept) {
-        return Ok(Reply::Reconciled { kept, released: 0, doubtful: count, lost });
+        let (released, doubtful) = (0, count);
+        return Ok(Reply::Reconciled { kept, released, doubtful, lost, expiring });
     }
     if treatment != Treatment::Count && !orphans.is_empty() {
         client.release(mount.mount_point(), &orphans).map_err(disconnect)?;
     }
-    Ok(Reply::Reconciled { kept, released: count, doubtful: 0, lost })
+    let (released, doubtful) = (count, 0);
+    Ok(Reply::Reconciled { kept, released, doubtful, lost, expiring })
 }
 
 /// A stub, with the copy that its record names.
 struct MigratedFile {
     copy: CopyId,
     path: Vec<u8>,
+}
+
+/// Paths of the stubs whose copy the server does not keep.
+#[derive(PartialEq, Eq, Debug, Default)]
+struct Endangered {
+    /// The server has no copy.
+    lost: Vec<PathText>,
+    /// The copy was released, so that the server keeps it for a limited time only.
+    expiring: Vec<PathText>,
 }
 
 /// The copies that the records of a file system name.
@@ -147,11 +159,17 @@ impl NamedCopies {
         orphans.into_iter().filter(|copy| !self.contains(*copy)).collect()
     }
 
-    /// Paths of the stubs whose copy the server does not have.
-    fn lost(self, copies: &[ListedCopy]) -> Vec<PathText> {
-        let at_server: HashSet<CopyId> = copies.iter().map(|copy| copy.id).collect();
-        let lost = self.migrated.into_iter().filter(|file| !at_server.contains(&file.copy));
-        lost.map(|file| PathText(file.path)).collect()
+    /// The stubs that lose their content, unless somebody recalls it in time.
+    fn endangered(self, kept: &[ListedCopy], released: &[ListedCopy]) -> Endangered {
+        let ids = |copies: &[ListedCopy]| copies.iter().map(|copy| copy.id).collect();
+        let (kept, released): (HashSet<CopyId>, HashSet<CopyId>) = (ids(kept), ids(released));
+        let mut endangered = Endangered::default();
+        for file in self.migrated.into_iter().filter(|file| !kept.contains(&file.copy)) {
+            let is_expiring = released.contains(&file.copy);
+            let Endangered { lost, expiring } = &mut endangered;
+            if is_expiring { expiring } else { lost }.push(PathText(file.path));
+        }
+        endangered
     }
 }
 
@@ -235,12 +253,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_stub_without_a_copy_is_lost() {
+    fn stubs_whose_copy_is_lost_or_was_released_are_named() {
         let file = |index, path: &str| MigratedFile { copy: id(index), path: path.into() };
         let named = NamedCopies {
-            copies: [id(1), id(2)].into(),
-            migrated: vec![file(1, "/here"), file(2, "/lost")],
+            copies: [id(1), id(2), id(3)].into(),
+            migrated: vec![file(1, "/here"), file(2, "/lost"), file(3, "/again")],
         };
-        assert_eq!(named.lost(&[copy(1, 0, "/here")]), [PathText(b"/lost".to_vec())]);
+        let endangered = named.endangered(&[copy(1, 0, "/here")], &[copy(3, 0, "/again")]);
+        let paths = |path: &str| vec![PathText(path.into())];
+        assert_eq!(endangered, Endangered { lost: paths("/lost"), expiring: paths("/again") });
     }
 }

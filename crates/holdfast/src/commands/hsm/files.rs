@@ -300,7 +300,7 @@ pub(super) fn relieve(args: &RelieveArgs, context: &mut Context) -> Result<u8, C
 ///
 /// Copies that no file names any more are released: the server keeps them as long as their class
 /// keeps deleted files. If most copies would be released, none is, because this looks like another
-/// file system at the mount point. Stubs whose copy is lost are listed.
+/// file system at the mount point. Stubs whose copy is lost, or was released, are listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -324,6 +324,7 @@ struct ReconciledDocument<'a> {
     released: u64,
     doubtful: u64,
     lost: Vec<JsonPath<'a>>,
+    expiring: Vec<JsonPath<'a>>,
 }
 
 pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u8, CommandError> {
@@ -335,16 +336,25 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
         told = Some(reply);
         true
     })?;
-    let Some(Reply::Reconciled { kept, released, doubtful, lost }) = &told else {
+    let Some(Reply::Reconciled { kept, released, doubtful, lost, expiring }) = &told else {
         return Ok(DONE);
     };
     if context.output.is_json() {
         let (kept, released, doubtful) = (*kept, *released, *doubtful);
-        let lost = lost.iter().map(|path| JsonPath(&path.0)).collect();
-        context.output.json(&ReconciledDocument { kept, released, doubtful, lost });
+        let [lost, expiring] =
+            [lost, expiring].map(|paths| paths.iter().map(|path| JsonPath(&path.0)).collect());
+        context
+            .output
+            .json(&ReconciledDocument { kept, released, doubtful, lost, expiring });
     } else {
         lost.iter().for_each(|path| {
             output::say(&format!("{}: the server has lost the copy", escaped(&path.0)));
+        });
+        expiring.iter().for_each(|path| {
+            output::say(&format!(
+                "{}: its copy was released and will expire; recall the file",
+                escaped(&path.0)
+            ));
         });
         let text = format!(
             "Copies kept:        {:>12}\nCopies released:    {:>12}\nStubs without copy: {:>12}\n",
@@ -363,7 +373,7 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
             quantity::count(doubtful + kept),
         ));
     }
-    Ok(match (lost.is_empty(), *doubtful) {
+    Ok(match (lost.is_empty() && expiring.is_empty(), *doubtful) {
         (false, _) => FAILED,
         (true, 0) => DONE,
         (true, _) => WARNED,
