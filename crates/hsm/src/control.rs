@@ -122,7 +122,7 @@ pub struct FileOutcome {
     pub path: PathText,
     /// `r`, `p`, `m` or `purged`; absent if the file failed.
     pub state: Option<String>,
-    /// Number of bytes that were freed, copied or recalled.
+    /// Number of bytes that were freed, copied or recalled, or that a new stub has at the server.
     pub bytes: u64,
     pub error: Option<String>,
 }

@@ -8,7 +8,7 @@ use crate::record::FileState;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FinalState {
     pub(crate) state: FileState,
-    /// Number of bytes that were freed, copied or recalled.
+    /// Number of bytes that were freed, copied or recalled, or that a new stub has at the server.
     pub(crate) bytes: u64,
 }
 

@@ -172,7 +172,7 @@ fn make_one(
         path: path.clone(),
     };
     stub::make(mount, &copy, &object.attributes).inspect_err(|_| unused.push(id))?;
-    Ok(FinalState::unmoved(FileState::Migrated))
+    Ok(FinalState { state: FileState::Migrated, bytes: object.stat.size })
 }
 
 fn release(client: &Client, mount: &Mount, copies: &[CopyId]) {

@@ -49,6 +49,15 @@ pub(super) fn recall(
     let entries = entries(desk, paths, manner);
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
     desk.caller.send(&Reply::Expect { files: entries.len() as u64, bytes });
+    recall_planned(desk, entries, manner)
+}
+
+/// Recalls the files in the order in which the server reads them best.
+pub(super) fn recall_planned(
+    desk: &Desk<'_>,
+    entries: Vec<Entry<'_>>,
+    manner: Manner,
+) -> Result<(), RequestError> {
     // The server reads volumes for this recall while the plan lives.
     let plan = plan(desk, entries, manner == Manner::Preview)?;
     if manner == Manner::Preview {

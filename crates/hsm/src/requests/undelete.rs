@@ -1,11 +1,16 @@
 //! Requests that make stubs again of files that were deleted, from the server's copies.
+//!
+//! The server keeps a released copy for a limited time only. So a file with such a copy comes back
+//! with its content, and gets another copy when it migrates again.
 
 use std::collections::HashMap;
 use std::io;
 
 use client::ListedCopy;
-use model::{Attributes, CopyId, DirPath};
+use model::{Attributes, CopyId, DirPath, Name};
 
+use super::entry::Entry;
+use super::listed::{Manner, recall_planned};
 use super::reconcile::visit_named;
 use crate::desk::{Desk, RequestError};
 use crate::mount::Mount;
@@ -58,16 +63,28 @@ fn undelete_below(desk: &Desk<'_>, mount: &Mount, path: &[u8]) -> Result<(), Req
     visit_named(desk, mount, &mut |copy, visited| {
         named.entry(copy).or_default().push(mount.absolute(&visited.file_path()));
     })?;
+    let mut expiring = Vec::new();
     for copy in &wanted {
         let is_meant = copy.path == path;
-        if let Some(outcome) = undelete_one(desk, mount, copy, &named, is_meant) {
-            desk.caller.send_file(&copy.path, outcome);
+        let Some(outcome) = undelete_one(desk, mount, copy, &named, is_meant) else { continue };
+        match entry_of(mount, copy) {
+            Some(entry) if outcome.is_ok() && copy.is_released => expiring.push(entry),
+            _ => desk.caller.send_file(&copy.path, outcome),
         }
         if !desk.caller.listens() {
             break;
         }
     }
-    Ok(())
+    recall_planned(desk, expiring, Manner::Premigrated)
+}
+
+/// The file of a copy, for a recall.
+fn entry_of<'a>(mount: &'a Mount, copy: &ListedCopy) -> Option<Entry<'a>> {
+    let within = mount.within(&copy.path)?;
+    let at = within.iter().rposition(|byte| *byte == b'/')?;
+    let directory = DirPath::new(&within[..=at]).ok()?;
+    let name = Name::new(&within[at + 1..]).ok()?;
+    Some(Entry { mount, directory, name, copy: Some(copy.id), bytes: copy.stat.size })
 }
 
 /// Makes the stub of one copy. `None` if the file was not deleted, and is not meant by its path.
@@ -94,7 +111,7 @@ fn undelete_one(
         return Some(Err(PathRefusal::ForeignFolder.into()));
     }
     match stub::make(mount, copy, &Attributes::default()) {
-        Ok(()) => Some(Ok(FinalState::unmoved(FileState::Migrated))),
+        Ok(()) => Some(Ok(FinalState { state: FileState::Migrated, bytes: copy.stat.size })),
         // Another file exists at this path.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !is_meant => None,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

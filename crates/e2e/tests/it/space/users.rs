@@ -78,6 +78,31 @@ fn a_deleted_file_comes_back_by_its_path() {
 }
 
 #[test]
+fn a_file_whose_copy_was_released_comes_back_with_its_content() {
+    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(1, MIB);
+    let stub = space.stub("folder/file", &content);
+    fs::remove_file(&stub).unwrap();
+    space.scene.server.travel("2h");
+    let fs_path = space.fs();
+    // The first command may fail, because its connection ended with the restart of the server.
+    let reconnect = |space: &Space| drop(space.hsm(&["reconcile", "--dry-run"], &fs_path));
+    reconnect(&space);
+    let done = space.hsm(&["reconcile"], &fs_path).expect(&[0]).json();
+    assert_eq!(done["released"], 1, "{done}");
+    let rows = space.hsm(&["undelete"], &stub).expect(&[0]).json_lines();
+    assert_eq!((rows.len(), &rows[0]["state"]), (1, &"p".into()), "{rows:?}");
+    space.scene.server.kill9();
+    assert!(fs::read(&stub).unwrap() == content, "it needs no copy");
+    space.scene.server.restart();
+    reconnect(&space);
+    space.migrate(&stub);
+    let done = space.hsm(&["reconcile"], &fs_path).expect(&[0]).json();
+    assert_eq!((&done["kept"], done["expiring"].as_array()), (&1.into(), Some(&Vec::new())));
+    assert!(fs::read(&stub).unwrap() == content);
+}
+
+#[test]
 fn users_get_their_own_files_back() {
     let Some(space) = Space::new(KINDS[0], &[]) else { return };
     let program = space.open_to_users();

@@ -86,7 +86,7 @@ fn read_list(list: &PathBuf) -> Result<Vec<u8>, CommandError> {
 enum Totals {
     /// Files by their states, and a number of bytes with its meaning.
     Files { verb: &'static str },
-    /// Files that are stubs again.
+    /// Files that are stubs again, and files that came back with their content.
     Stubs,
 }
 
@@ -148,13 +148,19 @@ impl<'a> OutcomeReport<'a> {
                 output::say(&format!("and {hidden} more; --verbose names all"));
             }
             let text = match totals {
-                Totals::Stubs => format!(
-                    "Stubs made:         {:>12}\nFiles failed:       {:>12}\nBytes at the server: \
-                     {:>11}\n",
-                    quantity::count(migrated),
-                    quantity::count(self.failed),
-                    quantity::bytes_with_unit(self.bytes),
-                ),
+                Totals::Stubs => {
+                    let recalled = match premigrated {
+                        0 => String::new(),
+                        _ => format!("Files recalled:     {:>12}\n", quantity::count(premigrated)),
+                    };
+                    format!(
+                        "Stubs made:         {:>12}\n{recalled}Files failed:       {:>12}\nBytes at \
+                         the server: {:>11}\n",
+                        quantity::count(migrated),
+                        quantity::count(self.failed),
+                        quantity::bytes_with_unit(self.bytes),
+                    )
+                }
                 Totals::Files { verb } => format!(
                     "Files migrated:     {:>12}\nFiles premigrated:  {:>12}\nFiles resident:     \
                  {:>12}\nFiles failed:       {:>12}\nBytes {verb:<12}  {:>12}\n",
@@ -383,8 +389,9 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
 /// Make deleted stubs again, while the server still has their copies
 ///
 /// Each stub is made at the path of the file when it was migrated, unless another object has that
-/// path. Missing directories are made. Every user may undelete files of their own, one by one, in
-/// folders in which they may make files.
+/// path. Missing directories are made. A file whose copy was released already comes back with its
+/// content. Every user may undelete files of their own, one by one, in folders in which they may
+/// make files.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
