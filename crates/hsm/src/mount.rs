@@ -212,6 +212,17 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_of_another_file_system_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        let mount = Mount::open(FilesystemSettings::new(mount_point)).expect("opened");
+        mount.check_own(&mount.root().expect("opened")).expect("its own");
+        let other = Dir::open(b"/proc").expect("opened");
+        let error = mount.check_own(&other).expect_err("refused");
+        assert_eq!(error.kind(), io::ErrorKind::CrossesDevices);
+    }
+
+    #[test]
     fn a_directory_is_not_reached_through_a_symbolic_link() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(folder.path().join("a/b")).expect("made");
