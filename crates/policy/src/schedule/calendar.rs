@@ -25,18 +25,39 @@ pub struct Calendar {
 
 /// The days of a month on which something is due.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, from = "DaysForm")]
 pub enum Days {
     /// Days by their number in the month.
     OfMonth { month_days: MonthDays },
     /// Days of the week. A week of the month is counted from the first of the month: days 1 to 7
     /// are the first week, and the last seven days are the last week.
     OfWeek {
-        #[serde(default, skip_serializing_if = "Weekdays::is_all")]
+        #[serde(skip_serializing_if = "Weekdays::is_all")]
         weekdays: Weekdays,
-        #[serde(default, skip_serializing_if = "Weeks::is_all")]
+        #[serde(skip_serializing_if = "Weeks::is_all")]
         weeks: Weeks,
     },
+}
+
+/// Days as they are written. Without this form, days of the month that are wrong would be read as
+/// every day of the week.
+#[derive(Deserialize)]
+struct DaysForm {
+    month_days: Option<MonthDays>,
+    #[serde(default)]
+    weekdays: Weekdays,
+    #[serde(default)]
+    weeks: Weeks,
+}
+
+impl From<DaysForm> for Days {
+    fn from(form: DaysForm) -> Self {
+        let DaysForm { month_days, weekdays, weeks } = form;
+        match month_days {
+            Some(month_days) => Self::OfMonth { month_days },
+            None => Self::OfWeek { weekdays, weeks },
+        }
+    }
 }
 
 impl Calendar {
@@ -87,5 +108,34 @@ impl Calendar {
                 Days::OfMonth { month_days } => month_days.has(day),
                 Days::OfWeek { weekdays, weeks } => weekdays.has(day.weekday()) && weeks.has(day),
             }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(days: &str, expected: Result<&str, &str>) {
+        let text = format!(r#"{{"times":"22:00"{days}}}"#);
+        let read = serde_json::from_str::<Calendar>(&text).map_err(|error| error.to_string());
+        match (read, expected) {
+            (Ok(calendar), Ok(written)) => {
+                let again = serde_json::to_string(&calendar.days).expect("is data");
+                assert_eq!(again, written, "{text}");
+            }
+            (Err(error), Err(part)) => assert!(error.contains(part), "{text}: {error}"),
+            (read, _) => panic!("{text}: {read:?}"),
+        }
+    }
+
+    #[test]
+    fn days_that_are_wrong_are_not_every_day() {
+        check("", Ok("{}"));
+        check(r#","month_days":"1,last""#, Ok(r#"{"month_days":"1,last"}"#));
+        check(r#","weekdays":"mon","weeks":"first""#, Ok(r#"{"weekdays":"mon","weeks":"first"}"#));
+        check(r#","month_days":"32""#, Err("'32' is not a day of the month"));
+        check(r#","month_days":15"#, Err("string"));
+        check(r#","weekdays":"someday""#, Err("'someday' is not a day of the week"));
     }
 }
