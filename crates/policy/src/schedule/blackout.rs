@@ -83,16 +83,18 @@ impl FromStr for Blackout {
     }
 }
 
-/// Parses a day or a moment on the wall. The last day of a blackout belongs to it as a whole.
+/// Parses a day or a moment on the wall. The last day of a blackout belongs to it as a whole. Seconds
+/// and years before 0 are refused, because a blackout is not written with them.
 fn parse_moment(text: &str, is_end: bool) -> Option<DateTime> {
     let text = text.trim();
-    match zone::parse_day(text) {
+    let moment = match zone::parse_day(text) {
         Some(day) => {
             let day = if is_end { day.tomorrow().ok()? } else { day };
-            Some(day.at(0, 0, 0, 0))
+            day.at(0, 0, 0, 0)
         }
-        None => zone::parse_wall(text),
-    }
+        None => zone::parse_wall(text)?,
+    };
+    (moment.second() == 0 && moment.year() >= 0).then_some(moment)
 }
 
 impl fmt::Display for Blackout {
@@ -150,7 +152,11 @@ mod tests {
         let moments = "2026-12-24T12:00..2026-12-26T06:00";
         assert_eq!(same(moments), moments);
         let offset = "2026-12-24T12:00+05:00..2026-12-26T06:00";
-        for wrong in ["", "mon", "08:00", "x 08:00-09:00", "2026-12-26..2026-12-24", "1-2", offset]
+        let within_a_minute = "2026-12-24T12:00:10..2026-12-24T12:00:50";
+        let long_ago = "-000100-01-01..2026-12-26";
+        for wrong in ["", "mon", "08:00", "x 08:00-09:00", "2026-12-26..2026-12-24", "1-2"]
+            .into_iter()
+            .chain([offset, within_a_minute, long_ago])
         {
             assert!(wrong.parse::<Blackout>().is_err(), "{wrong}");
         }
