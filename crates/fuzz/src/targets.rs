@@ -37,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     policies::STATEMENTS,
     policies::POLICY_SET,
     policies::SETTING,
+    policies::SCHEDULE,
     wire::DIGEST_ROWS,
     wire::GRANTS,
     wire::TOKEN,

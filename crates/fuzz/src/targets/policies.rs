@@ -1,6 +1,10 @@
-//! Patterns, statements and policy sets.
+//! Patterns, statements, policy sets and schedules.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
 
 use model::{ClassId, Kind};
+use policy::schedule::{Blackout, Definition, MonthDays, Months, Times, Weekdays, Weeks};
 use policy::settings::{self, SetOption, Share, find, path_words, split_words};
 use policy::statement::parse_list;
 use policy::{
@@ -60,6 +64,34 @@ pub(super) const SETTING: Target = Target {
     },
     check: check_setting,
 };
+
+pub(super) const SCHEDULE: Target = Target {
+    name: "schedule",
+    allocation_bytes_max: PLAIN_BYTES_MAX,
+    seeds: || {
+        texts(&[
+            DEFINITION,
+            INTERVAL,
+            "mon-fri 22:00-06:00",
+            "2026-12-24T12:00..2026-12-26",
+            "sat-mon,wed",
+            "first,last",
+            "jan-mar,october",
+            "1,15,last-1",
+            "04:00,22:30",
+        ])
+    },
+    check: check_schedule,
+};
+
+const DEFINITION: &str = r#"{"description":"nightly","action":{"work":"incremental",
+"objects":["/home"],"options":["--snapshot","auto"]},"timing":{"starts":{"calendar":{
+"times":"22:00","months":"jan-mar","weekdays":"mon-fri","weeks":"first"}},"window_minutes":60,
+"spread_percent":25,"last_day":"2027-12-31","blackouts":["22:30-23:00"]},
+"zone":"Europe/Berlin","priority":5,"retries":2,"retry_pause_minutes":20}"#;
+const INTERVAL: &str = r#"{"action":{"work":"expire"},"timing":{"starts":{"interval":{
+"first":"2026-11-27T06:00:00","every":{"months":1}}},"window_minutes":1,"spread_percent":0},
+"zone":"UTC","priority":1,"retries":0,"retry_pause_minutes":1,"duration_max_minutes":9}"#;
 
 const LIST: &str = "* a comment
 exclude *.o
@@ -148,4 +180,26 @@ fn check_policy_set(input: &[u8]) {
     assert_eq!(serde_json::from_str::<PolicySet>(&written).ok().as_ref(), Some(&set));
     set.backup_rules(ClassId(1));
     set.archive_rules(ClassId(u16::MAX));
+}
+
+/// Checks that what is read is written in a form that is read in the same way. Definitions are
+/// stored in this form.
+fn check_words<T: FromStr + Display + PartialEq + Debug>(text: &str) {
+    if let Ok(words) = text.parse::<T>() {
+        assert_eq!(words.to_string().parse::<T>().ok(), Some(words));
+    }
+}
+
+fn check_schedule(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    check_words::<Blackout>(text);
+    check_words::<Weekdays>(text);
+    check_words::<Weeks>(text);
+    check_words::<Months>(text);
+    check_words::<MonthDays>(text);
+    check_words::<Times>(text);
+    let Ok(definition) = serde_json::from_str::<Definition>(text) else { return };
+    let written = serde_json::to_string(&definition).expect("it is data");
+    assert_eq!(serde_json::from_str::<Definition>(&written).ok().as_ref(), Some(&definition));
+    drop(definition.action.check());
 }

@@ -57,6 +57,7 @@ tests!(
     statements,
     policy_set,
     setting,
+    schedule,
     digest_rows,
     grants,
     token,
