@@ -37,6 +37,12 @@ pub(crate) enum FileError {
     /// Run a backup first.
     #[error("its current state is not backed up")]
     NotBackedUp,
+    /// Make room, and recall the file.
+    #[error(
+        "it is a stub again, but its copy was released and will expire, and there is no room for \
+         its content; recall it in time"
+    )]
+    Expiring,
     /// Name a path that is managed and belongs to the user.
     #[error(transparent)]
     Refused(#[from] PathRefusal),

@@ -1,7 +1,7 @@
 //! Requests that make stubs again of files that were deleted, from the server's copies.
 //!
 //! The server keeps a released copy for a limited time only. So a file with such a copy comes back
-//! with its content, and gets another copy when it migrates again.
+//! with its content, as far as there is room, and gets another copy when it migrates again.
 
 use std::collections::HashMap;
 use std::io;
@@ -75,7 +75,27 @@ fn undelete_below(desk: &Desk<'_>, mount: &Mount, path: &[u8]) -> Result<(), Req
             break;
         }
     }
-    recall_planned(desk, expiring, Manner::Premigrated)
+    let (recalled, left) = split_by_room(expiring, spare_bytes(mount)?);
+    for entry in left {
+        desk.caller.send_file(&entry.path(), Err(FileError::Expiring));
+    }
+    recall_planned(desk, recalled, Manner::Premigrated)
+}
+
+/// Number of bytes that may come back before the file system is above its high threshold.
+fn spare_bytes(mount: &Mount) -> io::Result<u64> {
+    let room = sys::space::room(&*mount.root()?)?;
+    let unused_percent = 100 - u64::from(mount.settings().high_percent);
+    Ok(room.free_bytes.saturating_sub(room.bytes / 100 * unused_percent))
+}
+
+/// Splits files into those that fit into `bytes` together, and the others.
+fn split_by_room(files: Vec<Entry<'_>>, mut bytes: u64) -> (Vec<Entry<'_>>, Vec<Entry<'_>>) {
+    files.into_iter().partition(|file| {
+        let left = bytes.checked_sub(file.bytes);
+        bytes = left.unwrap_or(bytes);
+        left.is_some()
+    })
 }
 
 /// The file of a copy, for a recall.
@@ -159,8 +179,34 @@ fn newest_by_path(mut copies: Vec<ListedCopy>) -> Vec<ListedCopy> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::super::reconcile::tests::copy;
     use super::*;
+    use crate::FilesystemSettings;
+
+    #[test]
+    fn as_much_comes_back_as_there_is_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        let mount = Mount::open(FilesystemSettings::new(mount_point)).unwrap();
+        let file = |name: &str, bytes: u64| {
+            let mut copy = copy(1, 1, "");
+            (copy.path, copy.stat.size) = (mount.absolute(name.as_bytes()), bytes);
+            entry_of(&mount, &copy).unwrap()
+        };
+        let files = vec![file("/a/one", 60), file("/a/two", 50), file("/three", 40)];
+        let (recalled, left) = split_by_room(files, 100);
+        let paths =
+            |files: &[Entry<'_>]| -> Vec<Vec<u8>> { files.iter().map(Entry::path).collect() };
+        let absolute = |name: &str| mount.absolute(name.as_bytes());
+        assert_eq!(paths(&recalled), [absolute("/a/one"), absolute("/three")]);
+        assert_eq!(paths(&left), [absolute("/a/two")]);
+        assert!(
+            spare_bytes(&mount).unwrap()
+                <= sys::space::room(&*mount.root().unwrap()).unwrap().bytes
+        );
+    }
 
     #[test]
     fn the_newest_of_several_copies_of_a_path_comes_back() {
