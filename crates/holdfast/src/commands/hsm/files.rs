@@ -257,7 +257,7 @@ Example:
 pub(super) struct RecallArgs {
     #[command(flatten)]
     paths: PathArgs,
-    /// Release the server's copies, so that the files are resident afterwards
+    /// Make the files resident: the next 'hsm reconcile' releases their copies
     #[arg(long)]
     resident: bool,
     /// Show which volumes are needed, in which order, and how long the recall will take; recall
