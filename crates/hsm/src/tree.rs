@@ -98,7 +98,8 @@ struct Origin {
 
 /// Calls `visit` with each regular file at and below `path` of the file system at `mount_point`,
 /// until it returns false, and `fail` with each path that cannot be read. A file with several names
-/// is visited once for each name. Files in directories that other mounts cover are left out.
+/// is visited once for each name. Files in directories that other mounts cover are left out. Files
+/// that are deleted or moved meanwhile may be left out.
 pub(crate) fn walk(
     mount_point: &[u8],
     path: &[u8],
@@ -150,6 +151,12 @@ fn walk_from(
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<()> {
     let Origin { directory, path, device_id, filesystem } = origin;
+    // What vanishes during the walk was deleted, or moved: maybe to where the walk was already.
+    let mut fail = |path: &[u8], error: &std::io::Error| {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            fail(path, error);
+        }
+    };
     let mut waiting = vec![Subtree { parent: directory, path, name: None }];
     let mut listing = Listing::default();
     while let Some(Subtree { parent, path, name }) = waiting.pop() {
@@ -300,6 +307,24 @@ mod tests {
         assert!(walk(bytes(folder.path()), b"/link", &mut visit, &mut |_, _| {}).is_err());
         assert!(walk(bytes(folder.path()), b"/none", &mut visit, &mut |_, _| {}).is_err());
         assert_eq!(visits, 1);
+    }
+
+    #[test]
+    fn what_vanishes_during_a_walk_is_no_error() {
+        let folder = tree();
+        std::fs::write(folder.path().join("4"), b"x").expect("written");
+        let mut paths = Vec::new();
+        let mut visit = |visited: VisitedFile<'_>| {
+            paths.push(model::escaped(&visited.file_path()));
+            std::fs::remove_file(folder.path().join("4")).expect("removed");
+            std::fs::remove_dir_all(folder.path().join("a")).expect("removed");
+            true
+        };
+        let mut fail = |path: &[u8], error: &std::io::Error| {
+            panic!("{}: {error}", model::escaped(path));
+        };
+        walk(bytes(folder.path()), b"/", &mut visit, &mut fail).expect("walked");
+        assert_eq!(paths, ["/3"]);
     }
 
     #[test]
