@@ -55,6 +55,7 @@ mod release;
 mod remake;
 mod requester;
 mod requests;
+mod rests;
 mod roster;
 mod settings;
 mod station;

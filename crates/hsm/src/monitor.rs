@@ -103,7 +103,7 @@ impl Monitor<'_> {
     ) -> std::io::Result<()> {
         // The settings are read at each step, because they may change meanwhile.
         let settings = || self.mount.settings();
-        if goal == Goal::PolicyIfFull && used_percent(&self.room()?) <= settings().high_percent {
+        if goal == Goal::PolicyIfFull && !self.exceeds_threshold()? {
             return Ok(());
         }
         let rules = self.connection.rules().map_err(std::io::Error::other)?;
@@ -134,6 +134,15 @@ impl Monitor<'_> {
             premigrated += run(&step, Target::Premigrated);
         }
         Ok(())
+    }
+
+    /// True if more than the high threshold is in use.
+    pub(crate) fn is_too_full(&self) -> bool {
+        self.exceeds_threshold().unwrap_or(false)
+    }
+
+    fn exceeds_threshold(&self) -> std::io::Result<bool> {
+        Ok(used_percent(&self.room()?) > self.mount.settings().high_percent)
     }
 
     /// Makes room for a recall. Returns true if there is more room than before.

@@ -21,6 +21,7 @@ use crate::mount::Mount;
 use crate::outcome::Outcome;
 use crate::recall::{Patience, Recaller, RoomMaker};
 use crate::relay::{OpenQuestion, Relay};
+use crate::rests::Rests;
 use crate::roster::Roster;
 use crate::settings::{FilesystemSettings, Settings};
 use crate::tender::{Say, Tender};
@@ -208,12 +209,20 @@ fn start_recalls(recaller: &'static Recaller) {
 /// Relieves file systems that are too full. Looks at them regularly, and after each change of them
 /// or of their settings.
 fn watch(recaller: &Recaller, connection: &Connection) {
+    let mut rests = Rests::default();
     loop {
         let seen = recaller.roster().changes();
+        rests.note_changes(seen);
         // A file system that was unmounted needs no room.
         for mount in recaller.mounts().iter().filter(|mount| mount.root().is_ok()) {
-            let mut report = |path: &[u8], outcome: Outcome| {
-                if let Err(error) = outcome {
+            let began = sys::clock::monotonic();
+            if rests.has(mount.mount_point(), began) {
+                continue;
+            }
+            let mut has_moved = false;
+            let mut report = |path: &[u8], outcome: Outcome| match outcome {
+                Ok(settled) => has_moved |= settled.bytes > 0,
+                Err(error) => {
                     tracing::debug!(path = model::escaped(path), %error, "not migrated");
                 }
             };
@@ -221,7 +230,11 @@ fn watch(recaller: &Recaller, connection: &Connection) {
             if let Err(error) = monitor.relieve(Goal::PolicyIfFull, &mut report, &|| true) {
                 let mount_point = model::escaped(mount.mount_point());
                 tracing::error!(mount_point, %error, "cannot relieve the file system");
+                continue;
             }
+            let now = sys::clock::monotonic();
+            let is_in_vain = !has_moved && monitor.is_too_full();
+            rests.note_search(mount.mount_point(), now - began, is_in_vain, now);
         }
         recaller.roster().wait_for_change(seen, MONITOR_INTERVAL);
     }
