@@ -149,17 +149,25 @@ impl Monitor<'_> {
     pub(crate) fn make_room(&self) -> bool {
         let free = || self.room().map_or(0, |room| room.free_bytes);
         let before = free();
-        let _held = self.mount.lock_relief();
+        let mut in_vain_until = self.mount.lock_relief();
         if free() > before {
             // Another thread has made room while this thread waited for its turn.
             return true;
+        }
+        let began = sys::clock::monotonic();
+        if in_vain_until.is_some_and(|until| began < until) {
+            return false;
         }
         let mount_point = model::escaped(self.mount.mount_point());
         tracing::warn!(mount_point, "no room for a recall; migrating files to make room");
         if let Err(error) = self.relieve(Goal::Room, &mut |_, _| {}, &|| true) {
             tracing::error!(mount_point, %error, "cannot make room");
         }
-        free() > before
+        let has_room = free() > before;
+        let now = sys::clock::monotonic();
+        // Programs that wait for room get their error at once, and not after one search each.
+        *in_vain_until = (!has_room).then(|| now + (now - began));
+        has_room
     }
 
     fn room(&self) -> std::io::Result<Room> {
@@ -303,6 +311,20 @@ mod tests {
         assert_eq!(ranking.ranked.len(), CANDIDATES_MAX);
         assert!(ranking.ranked.first().is_some_and(|worst| worst.score == 1), "the best stay");
         assert_eq!(ranking.take_step(u64::MAX).len(), STEP_FILES_MAX);
+    }
+
+    #[test]
+    fn a_search_for_room_in_vain_is_not_repeated_at_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        let mount = Mount::open(FilesystemSettings::new(mount_point)).expect("opened");
+        let recaller = crate::recall::tests::recaller_of_nothing();
+        let connection = Connection::new(folder.path());
+        let monitor = Monitor { recaller: &recaller, connection: &connection, mount: &mount };
+        let later = sys::clock::monotonic() + std::time::Duration::from_secs(3600);
+        *mount.lock_relief() = Some(later);
+        monitor.make_room();
+        assert_eq!(*mount.lock_relief(), Some(later), "a search would set another time");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 use model::DirPath;
 use sys::identity::FilesystemId;
@@ -34,7 +35,8 @@ pub(crate) struct Mount {
     /// True once the file system is managed no more. From then on nothing in it may become a stub.
     is_retired: AtomicBool,
     migration: Mutex<()>,
-    relief: Mutex<()>,
+    /// Time up to which a search for room would be in vain, after a search that was.
+    relief: Mutex<Option<Instant>>,
 }
 
 /// Right to remove records and contents of files of one file system, and to make stubs in it.
@@ -140,8 +142,8 @@ impl Mount {
     }
 
     /// Lock for making room for recalls. The second thread then finds the room that the first
-    /// thread has made.
-    pub(crate) fn lock_relief(&self) -> MutexGuard<'_, ()> {
+    /// thread has made, or the time up to which it need not search.
+    pub(crate) fn lock_relief(&self) -> MutexGuard<'_, Option<Instant>> {
         self.relief.lock()
     }
 }

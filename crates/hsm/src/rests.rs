@@ -30,8 +30,8 @@ impl Rests {
         self.ends.get(mount_point).is_some_and(|end| now < *end)
     }
 
-    /// Notes the end of a search that took `length`. The file system rests if the search was in vain:
-    /// it is too full, and nothing has migrated.
+    /// Notes the end of a search that took `length`. The file system rests if the search was in
+    /// vain: it is too full, and nothing has migrated.
     pub(crate) fn note_search(
         &mut self,
         mount_point: &[u8],

@@ -83,8 +83,8 @@ impl FromStr for Blackout {
     }
 }
 
-/// Parses a day or a moment on the wall. The last day of a blackout belongs to it as a whole. Seconds
-/// and years before 0 are refused, because a blackout is not written with them.
+/// Parses a day or a moment on the wall. The last day of a blackout belongs to it as a whole. A
+/// moment with seconds or before the year 0 is refused, because a blackout is not written with it.
 fn parse_moment(text: &str, is_end: bool) -> Option<DateTime> {
     let text = text.trim();
     let moment = match zone::parse_day(text) {

@@ -154,8 +154,8 @@ impl<'a> OutcomeReport<'a> {
                         _ => format!("Files recalled:     {:>12}\n", quantity::count(premigrated)),
                     };
                     format!(
-                        "Stubs made:         {:>12}\n{recalled}Files failed:       {:>12}\nBytes at \
-                         the server: {:>11}\n",
+                        "Stubs made:         {:>12}\n{recalled}Files failed:       {:>12}\n\
+                         Bytes at the server: {:>11}\n",
                         quantity::count(migrated),
                         quantity::count(self.failed),
                         quantity::bytes_with_unit(self.bytes),
