@@ -28,6 +28,8 @@ mod patience;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod reading;
 #[cfg(test)]
 mod several;
