@@ -42,23 +42,39 @@ use crate::roster::{Mounts, Roster};
 
 /// Programs that look for holes before they read, or that move the space of files: they would
 /// regard a stub as an empty file. A file that they open is recalled as a whole. The names are
-/// written as in `/proc/PID/comm`. A thread of the kernel's NFS server, `nfsd`, looks for holes on
-/// behalf of programs at its clients.
-const HOLE_SEEKERS: [&str; 14] = [
+/// written as in `/proc/PID/comm`, which has 15 bytes of a longer name. A thread of the kernel's
+/// NFS server, `nfsd`, looks for holes on behalf of programs at its clients, and so do other
+/// servers of files and disks.
+const HOLE_SEEKERS: &[&str] = &[
+    // Copies and archives.
     "cp",
+    "mv",
+    "install",
     "tar",
-    "rsync",
     "star",
     "bsdtar",
+    "bsdcpio",
+    "rsync",
+    "borg",
+    "holdfast",
+    // Images of disks, and virtual machines.
     "qemu-img",
+    "qemu-nbd",
+    "qemu-storage-da",
+    "qemu-system-x86",
+    "qemu-system-aar",
+    "kvm",
+    "nbdkit",
     "losetup",
     "mount",
-    "install",
-    "mv",
-    "holdfast",
+    // Servers of files.
+    "nfsd",
+    "ganesha.nfsd",
+    "virtiofsd",
+    "glusterfsd",
+    // Movers of space.
     "fallocate",
     "xfs_io",
-    "nfsd",
 ];
 
 /// Callback that makes room in a full file system. Returns true if there is more room than before.

@@ -283,6 +283,22 @@ fn a_large_file_that_the_nfs_server_opens_comes_as_a_whole() {
 }
 
 #[test]
+fn programs_that_look_for_holes_have_names_as_the_kernel_shows_them() {
+    /// Maximum length of the name of a process, in bytes: `TASK_COMM_LEN` without the NUL.
+    const NAME_BYTES_MAX: usize = 15;
+    for (index, name) in HOLE_SEEKERS.iter().enumerate() {
+        assert!((1..=NAME_BYTES_MAX).contains(&name.len()), "{name} is in no /proc/PID/comm");
+        assert!(!HOLE_SEEKERS[..index].contains(name), "{name} is there twice");
+    }
+    // A machine of QEMU, and a server for its guests.
+    let shown = |program: &str| program[..program.len().min(NAME_BYTES_MAX)].to_owned();
+    for program in ["qemu-system-x86_64", "qemu-system-aarch64", "qemu-storage-daemon", "qemu-nbd"]
+    {
+        assert!(HOLE_SEEKERS.contains(&shown(program).as_str()), "{program}");
+    }
+}
+
+#[test]
 fn a_file_is_recalled_once_for_everybody() {
     let Some(scene) = Scene::new(MIB, Vec::new(), |_| {}) else { return };
     let completions = scene.request();
