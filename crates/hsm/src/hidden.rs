@@ -19,7 +19,7 @@ use std::io;
 use format::stub::{HIDDEN_FILES, HIDDEN_FOLDER};
 use model::{Attributes, Stat, escaped};
 use sys::mount::{DetachedMount, mounted, mounted_below};
-use sys::{Dir, Listing, Refusal};
+use sys::{Dir, Refusal};
 
 /// Name of the directory that becomes [`HIDDEN_FILES`] once it has the attributes of the root
 /// directory.
@@ -183,12 +183,9 @@ fn bring_back(root: &Dir, files: &Dir, metadata: &DirectoryMetadata) -> io::Resu
     };
     // The names are checked before the first move: otherwise users would see only some of the
     // files.
-    let mut listing = Listing::default();
-    files.list(&mut listing)?;
-    for entry in listing.entries() {
-        let name = listing.name(entry);
-        if root.has(name)? {
-            return Err(two(name));
+    for name in files.names()? {
+        if root.has(&name)? {
+            return Err(two(&name));
         }
     }
     if let Some(name) = move_all(files, root, &[])?.first() {
@@ -203,24 +200,23 @@ fn bring_back(root: &Dir, files: &Dir, metadata: &DirectoryMetadata) -> io::Resu
     sys::space::sync_filesystem(root)
 }
 
-/// Moves the entries of `from`, except those in `stays`. Returns the names that `to` already has.
+/// Moves the entries of `from`, sockets too, except those in `stays`. Returns the names that `to`
+/// already has.
 fn move_all(from: &Dir, to: &Dir, stays: &[&[u8]]) -> io::Result<Vec<Vec<u8>>> {
-    let mut listing = Listing::default();
-    from.list(&mut listing)?;
     let mut left = Vec::new();
-    for entry in listing.entries() {
-        let name = listing.name(entry);
-        if stays.contains(&name) {
+    for name in from.names()? {
+        if stays.contains(&&name[..]) {
             continue;
         }
-        match from.move_to(name, to, name) {
+        match from.move_to(&name, to, &name) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => left.push(name.to_vec()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => left.push(name),
             Err(error) => {
-                return Err(io::Error::new(error.kind(), format!("{}: {error}", escaped(name))));
+                return Err(io::Error::new(error.kind(), format!("{}: {error}", escaped(&name))));
             }
         }
     }
+    left.sort();
     Ok(left)
 }
 

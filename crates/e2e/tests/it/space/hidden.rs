@@ -162,3 +162,22 @@ fn hiding_that_was_cut_off_goes_on_and_what_cannot_be_hidden_is_said() {
     space.start(&[]);
     assert!(fs::read(&path).unwrap() == content);
 }
+
+#[test]
+fn sockets_in_the_root_directory_are_shown_and_given_back() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let Some(space) = Space::new(KINDS[0], &["--hidden", "no"]) else { return };
+    let fs_path = space.fs();
+    let fs_name = fs_path.to_str().unwrap();
+    let make = |name: &str| {
+        let mode = Mode::from_raw_mode(0o600);
+        mknodat(CWD, fs_path.join(name), FileType::Socket, mode, 0).unwrap();
+    };
+    let is_there = |name: &str| fs_path.join(name).symlink_metadata().is_ok();
+    make("early");
+    space.node().run(&["hsm", "add", fs_name, "--hidden", "yes"]).expect(&[0]);
+    assert!(is_there("early"), "programs look for their sockets");
+    make("late");
+    space.node().run(&["hsm", "remove", fs_name]).expect(&[0]);
+    assert!(is_there("early") && is_there("late"));
+}
