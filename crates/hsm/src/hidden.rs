@@ -18,7 +18,7 @@ use std::io;
 
 use format::stub::{HIDDEN_FILES, HIDDEN_FOLDER};
 use model::{Attributes, Stat, escaped};
-use sys::mount::{DetachedMount, mounted, mounted_below};
+use sys::mount::{DetachedMount, MountedFilesystem, mounted, mounted_below};
 use sys::{Dir, Refusal};
 
 /// Name of the directory that becomes [`HIDDEN_FILES`] once it has the attributes of the root
@@ -44,14 +44,31 @@ enum View {
 }
 
 fn view(mount_point: &[u8]) -> io::Result<View> {
-    let end = [b"/", HIDDEN_FOLDER, b"/", HIDDEN_FILES].concat();
     let Some(mounted) = mounted(mount_point)? else {
         return Err(io::Error::other("nothing is mounted there"));
     };
-    if let Some(root) = mounted.root.strip_suffix(&end[..]) {
+    if let Some(root) = root_of_shown(&mounted) {
         return Ok(View::Shown { root: root.to_vec() });
     }
     Ok(if client::is_hidden(&Dir::open(mount_point)?)? { View::Hidden } else { View::Plain })
+}
+
+/// The path of the root directory in the file system, if `mounted` shows hidden files.
+fn root_of_shown(mounted: &MountedFilesystem) -> Option<&[u8]> {
+    let end = [b"/", HIDDEN_FOLDER, b"/", HIDDEN_FILES].concat();
+    mounted.root.strip_suffix(&end[..])
+}
+
+/// True if `mounted` shows all files of a file system, or of a subvolume of btrfs, and not only
+/// those of a directory in it. `inode` is the inode number of the visible directory.
+pub fn is_whole(mounted: &MountedFilesystem, inode: u64) -> bool {
+    /// Number of the root directory of every subvolume.
+    const SUBVOLUME_INODE: u64 = 256;
+    let is_root = match &mounted.kind[..] {
+        "btrfs" => inode == SUBVOLUME_INODE,
+        _ => mounted.root == b"/",
+    };
+    is_root || root_of_shown(mounted).is_some()
 }
 
 /// True if the files of the file system at `mount_point` are hidden while no keeper runs, and shown
@@ -240,5 +257,25 @@ impl DirectoryMetadata {
                 Err(io::Error::new(error.kind(), text))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_mounted_elsewhere_is_no_whole_file_system() {
+        let check = |kind: &str, root: &str, inode: u64| {
+            let (root, kind, source) = (root.as_bytes().to_vec(), kind.to_owned(), Vec::new());
+            is_whole(&MountedFilesystem { root, kind, source }, inode)
+        };
+        assert!(check("ext4", "/", 2) && check("xfs", "/", 128));
+        assert!(check("xfs", "/.holdfast-hidden/files", 135));
+        assert!(!check("ext4", "/2024", 13));
+        assert!(!check("xfs", "/.holdfast-hidden/files/2024", 136));
+        assert!(check("btrfs", "/", 256) && check("btrfs", "/home", 256));
+        assert!(check("btrfs", "/home/.holdfast-hidden/files", 300));
+        assert!(!check("btrfs", "/home/anna", 301));
     }
 }

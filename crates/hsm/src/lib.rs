@@ -69,6 +69,7 @@ pub use control::{
     AskError, FileOutcome, FilesystemState, PathText, PlanState, PlannedVolume, Reply, Request,
     RequestState, ask, ask_while,
 };
+pub use hidden::is_whole;
 pub use holder::{Holder, HolderEnds, hold};
 pub use keeper::WorkerEnds;
 pub use keeper_lock::is_running;

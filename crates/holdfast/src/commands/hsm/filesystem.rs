@@ -1,5 +1,8 @@
 //! `holdfast hsm add`, `remove` and `list`: the choice of the managed file systems.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -111,6 +114,10 @@ fn wrong(error: &::hsm::SettingsError) -> CommandError {
 pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let mount_point = checked(&path::absolute(&args.mount_point)?)?;
+    let settings = Settings::load(&home).map_err(|error| wrong(&error))?;
+    if !settings.has(&mount_point) {
+        check_new(&mount_point, &settings)?;
+    }
     let filesystem = Settings::change(&home, |settings| {
         let at = settings.filesystems.iter().position(|known| known.mount_point == mount_point);
         let mut filesystem = match at {
@@ -212,6 +219,35 @@ fn checked(path: &[u8]) -> Result<Vec<u8>, CommandError> {
         ));
     }
     Ok(mount_point)
+}
+
+/// Fails if a new file system is only a directory of one, from which files could be moved unseen,
+/// or if it is managed at another mount point.
+fn check_new(mount_point: &[u8], settings: &Settings) -> Result<(), CommandError> {
+    let failed = |error: std::io::Error| {
+        CommandError::new(format!("cannot look at {}: {error}", escaped(mount_point)))
+    };
+    let look = |mount_point: &[u8]| std::fs::metadata(OsStr::from_bytes(mount_point));
+    let found = look(mount_point).map_err(failed)?;
+    let mounted = sys::mount::mounted(mount_point).map_err(failed)?;
+    if mounted.is_some_and(|mounted| !::hsm::is_whole(&mounted, found.ino())) {
+        return Err(CommandError::new(format!(
+            "{} is only a directory of a file system, which is mounted there too; manage the \
+             whole file system",
+            escaped(mount_point)
+        )));
+    }
+    for known in &settings.filesystems {
+        let is_mounted = sys::mount::mounted(&known.mount_point).map_err(failed)?.is_some();
+        if is_mounted && look(&known.mount_point).is_ok_and(|other| other.dev() == found.dev()) {
+            return Err(CommandError::new(format!(
+                "the file system at {} is managed already, at {}",
+                escaped(mount_point),
+                escaped(&known.mount_point)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Stop managing a file system, which must have no migrated files
