@@ -274,8 +274,8 @@ mod tests {
         assert!(check("xfs", "/.holdfast-hidden/files", 135));
         assert!(!check("ext4", "/2024", 13));
         assert!(!check("xfs", "/.holdfast-hidden/files/2024", 136));
-        assert!(check("btrfs", "/", 256) && check("btrfs", "/home", 256));
-        assert!(check("btrfs", "/home/.holdfast-hidden/files", 300));
-        assert!(!check("btrfs", "/home/anna", 301));
+        assert!(check("btrfs", "/", 256) && check("btrfs", "/sub", 256));
+        assert!(check("btrfs", "/sub/.holdfast-hidden/files", 300));
+        assert!(!check("btrfs", "/sub/2024", 301));
     }
 }

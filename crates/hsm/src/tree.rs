@@ -151,7 +151,7 @@ fn walk_from(
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<()> {
     let Origin { directory, path, device_id, filesystem } = origin;
-    // What vanishes during the walk was deleted, or moved: maybe to where the walk was already.
+    // A name that vanishes meanwhile was removed, or moved: maybe to where the walk was already.
     let mut fail = |path: &[u8], error: &std::io::Error| {
         if error.kind() != std::io::ErrorKind::NotFound {
             fail(path, error);

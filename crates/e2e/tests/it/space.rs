@@ -782,14 +782,6 @@ fn bad_input_is_refused() {
         .run(&["hsm", "add", folder.to_str().unwrap()])
         .expect(&[12])
         .says("give its mount point");
-    let bound = space.scene.scratch.folder("bound");
-    for (source, part) in [(&folder, "only a directory of"), (&space.fs(), "is managed already")] {
-        let bind = succeeds(Command::new("mount").arg("--bind").args([source, &bound]));
-        assert!(bind, "{part}");
-        let refused = space.node().run(&["hsm", "add", bound.to_str().unwrap()]);
-        assert!(succeeds(Command::new("umount").arg(&bound)), "{part}");
-        refused.expect(&[12]).says(part);
-    }
     let fs_path = space.fs();
     let high = ["hsm", "add", fs_path.to_str().unwrap(), "--high", "50", "--low", "60"];
     let refused = space.node().run(&high).expect(&[12]).says("above");

@@ -67,7 +67,7 @@ pub(super) fn reconcile(
     let orphans = certain_orphans(named.orphans(&copies, before), &mut collect)?;
     let count = orphans.len() as u64;
     let kept = copies.len() as u64 - count;
-    let Endangered { lost, expiring } = named.endangered(&copies, &released);
+    let Risks { lost, expiring } = named.risks(&copies, &released);
     if treatment.refuses(count, kept) {
         let (released, doubtful) = (0, count);
         return Ok(Reply::Reconciled { kept, released, doubtful, lost, expiring });
@@ -87,7 +87,7 @@ struct MigratedFile {
 
 /// Paths of the stubs whose copy the server does not keep.
 #[derive(PartialEq, Eq, Debug, Default)]
-struct Endangered {
+struct Risks {
     /// The server has no copy.
     lost: Vec<PathText>,
     /// The copy was released, so that the server keeps it for a limited time only.
@@ -160,16 +160,16 @@ impl NamedCopies {
     }
 
     /// The stubs that lose their content, unless somebody recalls it in time.
-    fn endangered(self, kept: &[ListedCopy], released: &[ListedCopy]) -> Endangered {
+    fn risks(self, kept: &[ListedCopy], released: &[ListedCopy]) -> Risks {
         let ids = |copies: &[ListedCopy]| copies.iter().map(|copy| copy.id).collect();
         let (kept, released): (HashSet<CopyId>, HashSet<CopyId>) = (ids(kept), ids(released));
-        let mut endangered = Endangered::default();
+        let mut risks = Risks::default();
         for file in self.migrated.into_iter().filter(|file| !kept.contains(&file.copy)) {
             let is_expiring = released.contains(&file.copy);
-            let Endangered { lost, expiring } = &mut endangered;
+            let Risks { lost, expiring } = &mut risks;
             if is_expiring { expiring } else { lost }.push(PathText(file.path));
         }
-        endangered
+        risks
     }
 }
 
@@ -259,8 +259,8 @@ pub(super) mod tests {
             copies: [id(1), id(2), id(3)].into(),
             migrated: vec![file(1, "/here"), file(2, "/lost"), file(3, "/again")],
         };
-        let endangered = named.endangered(&[copy(1, 0, "/here")], &[copy(3, 0, "/again")]);
+        let risks = named.risks(&[copy(1, 0, "/here")], &[copy(3, 0, "/again")]);
         let paths = |path: &str| vec![PathText(path.into())];
-        assert_eq!(endangered, Endangered { lost: paths("/lost"), expiring: paths("/again") });
+        assert_eq!(risks, Risks { lost: paths("/lost"), expiring: paths("/again") });
     }
 }

@@ -1,5 +1,5 @@
 //! Files that are out of sight, because their file system is not mounted, or because another mount
-//! covers their directory.
+//! covers their directory; and directories that are in sight twice.
 
 use super::*;
 
@@ -130,4 +130,20 @@ fn most_copies_are_released_only_if_it_is_confirmed() {
     check(Some("--confirm-release"), 0, [1, FILES, 0]);
     check(None, 0, [1, 0, 0]);
     assert!(fs::read(kept).unwrap() == noise(99, MIB));
+}
+
+#[test]
+fn a_directory_that_is_mounted_at_a_second_place_is_refused() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    space.write("folder/file", b"content");
+    let (fs_path, folder) = (space.fs(), space.fs().join("folder"));
+    let second = space.scene.scratch.folder("second");
+    for (source, part) in [(&folder, "only a directory of"), (&fs_path, "is managed already")] {
+        let bind = succeeds(Command::new("mount").arg("--bind").args([source, &second]));
+        assert!(bind, "{part}");
+        let refused = space.node().run(&["hsm", "add", second.to_str().unwrap()]);
+        assert!(succeeds(Command::new("umount").arg(&second)), "{part}");
+        refused.expect(&[12]).says(part);
+    }
+    assert_eq!(fs::read(folder.join("file")).unwrap(), b"content");
 }
