@@ -18,7 +18,7 @@ use crate::fill::ContentSource;
 use crate::gate::Gate;
 use crate::monitor::{Goal, Monitor};
 use crate::mount::Mount;
-use crate::outcome::Outcome;
+use crate::outcome::{FileError, Outcome};
 use crate::recall::{Patience, Recaller, RoomMaker};
 use crate::relay::{OpenQuestion, Relay};
 use crate::rests::Rests;
@@ -219,10 +219,12 @@ fn watch(recaller: &Recaller, connection: &Connection) {
             if rests.has(mount.mount_point(), began) {
                 continue;
             }
-            let mut has_moved = false;
+            let mut is_in_vain = true;
             let mut report = |path: &[u8], outcome: Outcome| match outcome {
-                Ok(settled) => has_moved |= settled.bytes > 0,
+                Ok(settled) => is_in_vain &= settled.bytes == 0,
                 Err(error) => {
+                    // The server may be back soon.
+                    is_in_vain &= !matches!(error, FileError::Server(_));
                     tracing::debug!(path = model::escaped(path), %error, "not migrated");
                 }
             };
@@ -233,7 +235,7 @@ fn watch(recaller: &Recaller, connection: &Connection) {
                 continue;
             }
             let now = sys::clock::monotonic();
-            let is_in_vain = !has_moved && monitor.is_too_full();
+            let is_in_vain = is_in_vain && monitor.is_too_full();
             rests.note_search(mount.mount_point(), now - began, is_in_vain, now);
         }
         recaller.roster().wait_for_change(seen, MONITOR_INTERVAL);
