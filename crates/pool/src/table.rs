@@ -19,7 +19,7 @@ use crate::source::Source;
 pub(crate) type DigestOf = Box<dyn Fn(DomainId, &[u8]) -> ChunkDigest + Send + Sync>;
 
 /// Reads the trailer, if the pack has a valid one.
-pub(crate) fn read_trailer(source: &dyn Source) -> io::Result<Option<Trailer>> {
+fn read_trailer(source: &dyn Source) -> io::Result<Option<Trailer>> {
     let bytes = source.bytes()?;
     let Some(at) = bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut trailer = [0; TRAILER_BYTES];
@@ -38,12 +38,23 @@ pub(crate) fn read_table(source: &dyn Source, pack: PackNumber) -> Result<Table,
 }
 
 fn read_footer(source: &dyn Source) -> io::Result<Result<Table, DamageError>> {
-    let Some(trailer) = read_trailer(source)? else {
-        return Ok(Err(DamageError { what: "pack", why: "it has no trailer" }));
-    };
+    match read_trailer(source)? {
+        Some(trailer) => open_footer(source, &trailer),
+        None => Ok(Err(DamageError { what: "pack", why: "it has no trailer" })),
+    }
+}
+
+fn open_footer(source: &dyn Source, trailer: &Trailer) -> io::Result<Result<Table, DamageError>> {
     let mut footer = vec![0; trailer.footer_bytes as usize];
     source.read_exact_at(&mut footer, trailer.footer_offset)?;
     Ok(trailer.open(&footer))
+}
+
+/// Reads the trailer, if the pack has a whole footer. A power cut may leave the trailer, and tear
+/// the rest of the footer.
+pub(crate) fn trailer_of_whole_footer(source: &dyn Source) -> io::Result<Option<Trailer>> {
+    let Some(trailer) = read_trailer(source)? else { return Ok(None) };
+    Ok(open_footer(source, &trailer)?.is_ok().then_some(trailer))
 }
 
 /// Computes the table from the records, up to the first bad record.

@@ -150,6 +150,28 @@ fn what_follows_a_torn_record_is_cut_off() {
 }
 
 #[test]
+fn a_footer_that_was_torn_is_written_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pool, _) = open(folder.path());
+    let first = append(&pool, &[b"first".to_vec()]);
+    let second = append(&pool, &[b"second".to_vec()]);
+    let bytes = pool.table(second.pack()).expect("open").end();
+    pool.seal_all().expect("sealed");
+    std::mem::forget(pool);
+    // The power was cut before the sync of the footer: only its last bytes are there.
+    flip(folder.path(), bytes);
+    let known = BTreeMap::from([(PackNumber(1), PackRecord { sealed: false, bytes })]);
+    let (pool, opened) = open_known(folder.path(), &known);
+    assert_eq!((opened.recovered.len(), opened.damaged.len()), (1, 0));
+    for (place, text) in [(first, "first"), (second, "second")] {
+        assert_eq!(read(&pool, place).expect("recovered"), text.as_bytes());
+    }
+    drop(pool);
+    let (_, opened) = open(folder.path());
+    assert_eq!(opened.sealed, [PackNumber(1)]);
+}
+
+#[test]
 fn damage_before_the_durable_end_is_not_taken_for_a_tear() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pool, _) = open(folder.path());

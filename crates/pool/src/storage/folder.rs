@@ -99,7 +99,7 @@ impl PackStorage for FolderStorage {
         let path = self.path(pack);
         let disk = |source| ReadError::Disk { pack, source };
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(disk)?;
-        if let Some(trailer) = table::read_trailer(&file).map_err(disk)? {
+        if let Some(trailer) = table::trailer_of_whole_footer(&file).map_err(disk)? {
             seal_again(&file, &trailer).map_err(disk)?;
             return Ok(Recovery::Sealed);
         }
@@ -121,12 +121,12 @@ impl PackStorage for FolderStorage {
         }
     }
 
-    /// Cuts off what was not durable, and writes the footer. All records of a pack that has a valid
-    /// trailer are durable: only the sync of the footer or of the pack's name has failed.
+    /// Cuts off what was not durable, and writes the footer. All records of a pack that has a whole
+    /// footer are durable: only the sync of the footer or of the pack's name has failed.
     fn close_failed(&self, durable: &Arc<Table>) -> io::Result<Recovery> {
         let path = self.path(durable.pack);
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
-        if let Some(trailer) = table::read_trailer(&file)? {
+        if let Some(trailer) = table::trailer_of_whole_footer(&file)? {
             seal_again(&file, &trailer)?;
             layout::sync(layout::subfolder(&path))?;
             return Ok(Recovery::Sealed);
