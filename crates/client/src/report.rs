@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_keeps_seven_counters() {
+    fn the_server_keeps_counters_and_stages() {
         let report = BackupReport { inspected: 1, failed: 2, ..BackupReport::default() };
         assert_eq!(
             report.summary_json(),

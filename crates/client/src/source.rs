@@ -1,11 +1,8 @@
 //! Facts about the source of a backup: the client, its platform, and the file system. The server
 //! keeps them with the report of the backup, for administrators.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::os::unix::ffi::OsStrExt as _;
-
 use serde::Serialize;
+use sys::Dir;
 
 /// Source of a backup.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -26,8 +23,7 @@ impl Source {
     /// Describes the file system that is mounted at `mount_point`. What cannot be found out is
     /// absent.
     pub(crate) fn of(mount_point: &[u8]) -> Self {
-        let opened = File::open(OsStr::from_bytes(mount_point));
-        let room = opened.and_then(|root| sys::space::room(&root)).ok();
+        let room = Dir::open(mount_point).and_then(|root| sys::space::room(&root)).ok();
         Self {
             client_version: env!("CARGO_PKG_VERSION"),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use client::ErrorKind;
 use client::admin::{Admin, FinishedBackup, Node, ScheduledEvent};
 use model::{ServerTime, is_space_filespace};
 use serde_json::Value as Json;
@@ -13,6 +14,8 @@ use crate::path;
 
 /// Number of the last backups that a view of one node has.
 const BACKUPS_MAX: u32 = 1_000;
+/// Number of the last backups of each node, where the server does not list those of all nodes.
+const BACKUPS_EACH: u32 = 50;
 /// Maximum number of nodes that are asked for their backups one by one.
 const ASKED_MAX: usize = 20;
 /// Maximum length of a word that a node has sent, in bytes.
@@ -99,10 +102,26 @@ pub(super) fn of_node(
     Ok(items.iter().filter_map(|item| Backup::parse(node, item)).collect())
 }
 
-/// Returns the newest backups of all nodes, newest first, up to those that ended before `since`.
-fn of_all(admin: &mut Admin, since: Option<ServerTime>) -> Result<Vec<Backup>, CommandError> {
-    let listed = admin.finished_backups(since, ROWS_MAX)?;
-    Ok(listed.into_iter().map(Backup::from_list).collect())
+/// Returns the newest backups of all nodes, newest first, up to those that ended before `since`;
+/// `None` from an older server, and for somebody who may not see all nodes.
+fn of_all(
+    admin: &mut Admin,
+    since: Option<ServerTime>,
+) -> Result<Option<Vec<Backup>>, CommandError> {
+    match admin.finished_backups(since, ROWS_MAX) {
+        Ok(listed) => Ok(Some(listed.into_iter().map(Backup::from_list).collect())),
+        Err(error) if matches!(error.kind, ErrorKind::Usage | ErrorKind::Refused) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the last backups of each node.
+fn of_each(admin: &mut Admin) -> Result<Vec<Backup>, CommandError> {
+    let mut backups = Vec::new();
+    for node in admin.nodes(None)? {
+        backups.extend(of_node(admin, &node.name, BACKUPS_EACH)?);
+    }
+    Ok(backups)
 }
 
 /// Returns the last backups of each node, newest first: at most `most` of a node that is asked by
@@ -114,12 +133,13 @@ pub(super) fn last(
 ) -> Result<BTreeMap<String, Vec<Backup>>, CommandError> {
     let mut last: BTreeMap<String, Vec<Backup>> = BTreeMap::new();
     if nodes.len() > ASKED_MAX {
-        for backup in of_all(admin, None)? {
+        for backup in of_all(admin, None)?.unwrap_or_default() {
             last.entry(backup.node.clone()).or_default().push(backup);
         }
     }
     for node in nodes {
-        // The list may lack a node whose last backup is long ago.
+        // The list may lack a node whose last backup is long ago. A filespace that it lacks of a
+        // node that it has is not looked for.
         if !last.contains_key(&node.name) && !node.filespaces.is_empty() {
             last.insert(node.name.clone(), of_node(admin, &node.name, most)?);
         }
@@ -158,7 +178,10 @@ pub(super) fn by_hand(
     let mut backups = match bounds.exact_node(admin)? {
         Some(node) => of_node(admin, &node, BACKUPS_MAX)?,
         None if bounds.node.is_some() => Vec::new(),
-        None => of_all(admin, from)?,
+        None => match of_all(admin, from)? {
+            Some(listed) => listed,
+            None => of_each(admin)?,
+        },
     };
     backups.retain(|backup| {
         let own = events_of.get(backup.node.as_str()).map(Vec::as_slice).unwrap_or_default();
