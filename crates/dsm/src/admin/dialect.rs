@@ -324,7 +324,28 @@ impl Parser<'_> {
         };
         let any_time = items.iter().any(Item::is_time);
         let texts: Vec<String> = arguments.iter().map(|argument| text(argument)).collect();
+        if name == "LISTAGG" {
+            return self.listagg(texts, depth);
+        }
         Ok(function(name, &texts, any_time))
+    }
+
+    /// Translates a call of LISTAGG, with the order of its values if one follows.
+    fn listagg(&mut self, mut arguments: Vec<String>, depth: usize) -> Result<Item, Message> {
+        if arguments.len() == 1 {
+            // SQLite would put commas between the values.
+            arguments.push("''".to_owned());
+        }
+        let all = arguments.join(", ");
+        let is = |ahead: usize, word: &str| self.peek(ahead).is_some_and(|token| token.is(word));
+        let opens = self.peek(2) == Some(&Token::Sign("("));
+        if !(is(0, "WITHIN") && is(1, "GROUP") && opens) {
+            return Ok(Item::operand(format!("GROUP_CONCAT({all})"), false));
+        }
+        self.at += 3;
+        let order = self.items(depth + 1, false)?;
+        self.close()?;
+        Ok(Item::operand(format!("GROUP_CONCAT({all} {})", text(&order)), false))
     }
 }
 
@@ -374,13 +395,15 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         ("DATE", _) => (format!("db2_date({all})"), true),
         ("TIME", _) => (format!("db2_time({all})"), false),
         ("TIMESTAMP", _) => (format!("db2_timestamp({all})"), true),
-        ("CHAR" | "VARCHAR", [value, form]) if day_form(form).is_some() => {
-            let form = day_form(form).unwrap_or_default();
+        ("CHAR" | "VARCHAR", [value, form]) if day_form(value, form).is_some() => {
+            let form = day_form(value, form).unwrap_or_default();
             (format!("db2_format({value}, '{form}')"), false)
+        }
+        ("TRUNC" | "TRUNCATE", [value]) if any_time => {
+            (format!("db2_timestamp(db2_date({value}))"), true)
         }
         ("TRUNC" | "TRUNCATE", [value]) => (format!("db2_decimal({value}, 0)"), false),
         ("TRUNC" | "TRUNCATE", [_, _]) => (format!("db2_decimal({all})"), false),
-        ("LISTAGG", _) => (format!("GROUP_CONCAT({all})"), false),
         ("VARCHAR_FORMAT" | "TO_CHAR", [_, _]) => (format!("db2_format({all})"), false),
         ("VARCHAR_FORMAT" | "TO_CHAR", [_]) => (format!("db2_text({all})"), false),
         ("VALUE" | "IFNULL" | "NVL", _) => (format!("COALESCE({all})"), any_time),
@@ -414,12 +437,15 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
     Item::operand(sql, is_time)
 }
 
-/// Returns the form of a day that CHAR knows by a word.
-fn day_form(word: &str) -> Option<&'static str> {
-    match word {
-        "ISO" | "JIS" => Some("YYYY-MM-DD"),
-        "USA" => Some("MM/DD/YYYY"),
-        "EUR" => Some("DD.MM.YYYY"),
+/// Returns the form of a day, or of a time of the day, that CHAR knows by a word.
+fn day_form(value: &str, word: &str) -> Option<&'static str> {
+    match (word, value.starts_with("db2_time(")) {
+        ("ISO" | "JIS", false) => Some("YYYY-MM-DD"),
+        ("USA", false) => Some("MM/DD/YYYY"),
+        ("EUR", false) => Some("DD.MM.YYYY"),
+        ("ISO" | "EUR", true) => Some("HH24.MI.SS"),
+        ("JIS", true) => Some("HH24:MI:SS"),
+        ("USA", true) => Some("HH12:MI AM"),
         _ => None,
     }
 }
@@ -520,7 +546,19 @@ fn times(items: Vec<Item>) -> Vec<Item> {
 /// Returns the number of whole units in the length between two times, as older scripts write it:
 /// `(CURRENT_TIMESTAMP - START_TIME) HOURS`.
 fn length_in(item: &Item, next: Option<&Item>) -> Option<Item> {
-    if !item.is_operand() || !item.sql().starts_with("( db2_between(") {
+    // The length must be all that the parentheses hold.
+    let inner = item
+        .sql()
+        .strip_prefix("( db2_between(")
+        .and_then(|sql| sql.strip_suffix(") )"));
+    let mut depth = 0_i32;
+    let is_whole = inner.is_some_and(|inner| {
+        inner.chars().all(|letter| {
+            depth += i32::from(letter == '(') - i32::from(letter == ')');
+            depth >= 0
+        })
+    });
+    if !item.is_operand() || !is_whole {
         return None;
     }
     let code = match unit(next?)? {

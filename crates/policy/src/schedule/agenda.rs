@@ -43,7 +43,8 @@ impl Duty {
     pub fn new(definition: &Definition, since: ServerTime) -> Result<Self, DefinitionError> {
         let mut timing = definition.timing.clone();
         if definition.place() == Place::Server {
-            // A spread is for many nodes. Work of the server often follows other work at its time.
+            // A spread keeps nodes from starting at once. The server does one thing after the
+            // other, in the order of the planned times.
             timing.spread_percent = 0;
         }
         Ok(Self {

@@ -27,6 +27,8 @@ const PARTS: [(&str, &str); 20] = [
 ];
 /// Signs of the form of a time that stand for themselves.
 const SIGNS: &str = "-/.,:;' _T";
+/// Maximum length of a form, in bytes, as in DB2.
+const FORM_BYTES_MAX: usize = 254;
 
 /// Returns a time in a form. Fails for a form with other parts.
 pub(super) fn of_time(time: DateTime, form: &str) -> Result<String, String> {
@@ -66,7 +68,8 @@ pub(super) fn of_number(value: f64, form: &str) -> Result<String, String> {
     let form = form.to_ascii_uppercase();
     let (whole_form, rest_form) = form.split_once(['.', 'D']).unwrap_or((&form, ""));
     let is_known = |form: &str, signs: &str| form.chars().all(|sign| signs.contains(sign));
-    if form.is_empty() || !is_known(whole_form, "90,G") || !is_known(rest_form, "90") {
+    let is_short = (1..=FORM_BYTES_MAX).contains(&form.len());
+    if !is_short || !is_known(whole_form, "90,G") || !is_known(rest_form, "90") {
         return Err(unknown(&form));
     }
     let (decimals, width) = (rest_form.len(), form.len() + 1);
@@ -83,7 +86,7 @@ pub(super) fn of_number(value: f64, form: &str) -> Result<String, String> {
         }
     };
     let reversed: String = whole_form.char_indices().rev().map(place).collect();
-    if digits.next().is_some() {
+    if digits.any(|digit| digit != '0') {
         return Ok("#".repeat(width));
     }
     let shown: String = reversed.chars().rev().collect();

@@ -272,7 +272,7 @@ fn decimal(context: &Context<'_>) -> Result<Option<Value>> {
     let (Some(value), Some(decimals)) = (number(context, 0)?, number(context, 1)?) else {
         return Ok(None);
     };
-    let factor = 10_f64.powf(decimals.clamp(0.0, 15.0));
+    let factor = 10_f64.powf(decimals.clamp(-15.0, 15.0));
     // A value such as 0.29 is stored as slightly less, and must not lose its last digit.
     let nudge = value.signum() * 1e-7;
     Ok(Some(Value::Real((value * factor + nudge).trunc() / factor)))

@@ -130,6 +130,12 @@ fn statements_of_scripts_give_their_answers() {
         "26.11.2026,2026-11-26,2.5",
     );
     check("select listagg(entity, '+') from summary where activity='BACKUP'", "anna+anna");
+    check(
+        "select listagg(entity) within group (order by entity) from summary where \
+         bytes<5000000000",
+        "annabert",
+    );
+    check("select char(time(end_time), iso) from summary where bytes=300", "03.00.01");
     check("select midnight_seconds(end_time) from summary where bytes=300", "10801");
     let message = answer("select to_char(end_time, 'QQ') from summary").expect_err("is refused");
     assert!(message.to_string().contains("the form 'QQ' is not supported"), "{message}");

@@ -586,6 +586,11 @@ fn show(schedule: &Schedule, nodes: &[&str], runs: &[Occurrence], context: &mut 
     let followers: Vec<String> = schedule.followers.iter().map(follower_words).collect();
     let blackouts: Vec<String> =
         definition.timing.blackouts.iter().map(ToString::to_string).collect();
+    // Work of the server is not spread, and a line without a value is left out.
+    let spread = match definition.place() {
+        Place::Node => format!("{} % of the window", definition.timing.spread_percent),
+        Place::Server => String::new(),
+    };
     let mut lines = vec![
         ("Schedule", schedule.name.clone()),
         ("Description", definition.description.clone()),
@@ -593,7 +598,7 @@ fn show(schedule: &Schedule, nodes: &[&str], runs: &[Occurrence], context: &mut 
         ("Times", timing::starts_words(&definition.timing.starts)),
         ("Time zone", definition.zone.clone()),
         ("Window", timing::minutes_words(definition.timing.window_minutes)),
-        ("Spread", format!("{} % of the window", definition.timing.spread_percent)),
+        ("Spread", spread),
         ("Blackouts", blackouts.join("; ")),
         ("Order", definition.priority.to_string()),
         (

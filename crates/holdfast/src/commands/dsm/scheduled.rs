@@ -86,7 +86,7 @@ fn next_start(
         return None;
     }
     let (timing, zone) = (&definition.timing, definition.time_zone().ok()?);
-    // A window that is open may still have its start before it.
+    // The node's start in a window that is open may still be to come.
     let window = i64::from(timing.window_minutes) * MINUTE_MICROS;
     let after = ServerTime(now.0.saturating_sub(window).max(since.0.saturating_sub(1)));
     let mut starts = timing

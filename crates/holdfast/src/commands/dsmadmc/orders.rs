@@ -213,7 +213,10 @@ fn remove_filespaces(
         removed.push(name);
     }
     let removed = removed.join(", ");
-    let text = format!("Backups of {removed} of node {node} deleted; its archives stay.");
+    let text = format!(
+        "Backups of {removed} of node {node} deleted; its archives stay. 'query filespace' lists \
+         what is left."
+    );
     Ok(Message::done("ANR0806I", text))
 }
 

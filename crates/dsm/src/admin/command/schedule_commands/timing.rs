@@ -42,9 +42,13 @@ fn wrong(request: &Request, name: &str, value: &str, expected: &str) -> Message 
 /// Adds the times to the line of a schedule.
 pub(super) fn times(request: &Request, line: Line, is_new: bool) -> Result<Line, Message> {
     let line = line.option("--window", window(request, is_new));
-    // TSM begins what has no end of its window at once, and does not spread it.
-    let is_endless = request.text("DURUnits") == Some("INDEFINITE");
-    let line = line.option("--spread", is_endless.then_some("0"));
+    // A part of a window without an end would be days. One with an end is spread again.
+    let spread = match request.text("DURUnits") {
+        Some("INDEFINITE") => Some("0"),
+        Some(_) if !is_new => Some("25"),
+        _ => None,
+    };
+    let line = line.option("--spread", spread);
     let line = line.option("--until", until(request)?);
     let has_starts = ["STARTDate", "STARTTime", "PERiod", "PERUnits", "DAYofweek", "SCHEDStyle"]
         .into_iter()
