@@ -19,7 +19,7 @@ use crate::source::Source;
 pub(crate) type DigestOf = Box<dyn Fn(DomainId, &[u8]) -> ChunkDigest + Send + Sync>;
 
 /// Reads the trailer, if the pack has a valid one.
-fn read_trailer(source: &dyn Source) -> io::Result<Option<Trailer>> {
+pub(crate) fn read_trailer(source: &dyn Source) -> io::Result<Option<Trailer>> {
     let bytes = source.bytes()?;
     let Some(at) = bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut trailer = [0; TRAILER_BYTES];

@@ -172,6 +172,24 @@ fn a_footer_that_was_torn_is_written_anew() {
 }
 
 #[test]
+fn records_before_a_torn_footer_are_not_cut_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pool, _) = open(folder.path());
+    let kept = append(&pool, &[b"kept".to_vec()]);
+    let hit = append(&pool, &[vec![9; 100]]);
+    let bytes = pool.table(hit.pack()).expect("open").end();
+    pool.seal_all().expect("sealed");
+    std::mem::forget(pool);
+    flip(folder.path(), bytes - 1);
+    flip(folder.path(), bytes);
+    let content = std::fs::read(pack_file(folder.path())).expect("the pack");
+    let (pool, opened) = open(folder.path());
+    assert_eq!(opened.damaged.len(), 1);
+    assert_eq!(std::fs::read(pack_file(folder.path())).expect("the pack"), content);
+    assert_eq!(read(&pool, kept).expect("still readable"), b"kept");
+}
+
+#[test]
 fn damage_before_the_durable_end_is_not_taken_for_a_tear() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pool, _) = open(folder.path());

@@ -77,13 +77,13 @@ impl PackStorage for FolderStorage {
         }
     }
 
-    /// Seals a pack that was open when its server died: a pack without a valid trailer. Its
+    /// Seals a pack that was open when its server died: a pack without a whole footer. Its
     /// records, each of which has a checksum, are read from the front. The first bad record is
     /// where the writing stopped: nothing after it was synced, because synced records are complete.
     /// The pack is sealed at that place, so that it never has to be recovered again. If the
-    /// catalogue records more durable bytes than the valid records have, or a seal that is missing,
-    /// the disk has damaged the pack. Such a pack is left as it is, and everything in it that can
-    /// be read is served.
+    /// catalogue or the trailer of a torn footer tells of more durable bytes than the valid records
+    /// have, the disk has damaged the pack. Such a pack is left as it is, and everything in it that
+    /// can be read is served.
     ///
     /// All bytes that the catalogue does not record as durable are written again, because a sync
     /// may have failed before the process died.
@@ -103,8 +103,11 @@ impl PackStorage for FolderStorage {
             seal_again(&file, &trailer).map_err(disk)?;
             return Ok(Recovery::Sealed);
         }
+        // All records were durable before the footer was written, of which the trailer is left.
+        let trailer = table::read_trailer(&file).map_err(disk)?;
+        let durable_bytes = trailer.map_or(0, |trailer| trailer.footer_offset).max(record.bytes);
         let table = table::scan(&file, pack, digest_of).map_err(disk)?;
-        if table.as_ref().map_or(0, Table::end) < record.bytes {
+        if table.as_ref().map_or(0, Table::end) < durable_bytes {
             return Err(ReadError::damaged(pack, "quanta that were durable have wrong checksums"));
         }
         match table {
