@@ -11,7 +11,7 @@ use sys::space::Room;
 use crate::connection::Connection;
 use crate::migrate::{Candidate, Migrator, Target};
 use crate::mount::Mount;
-use crate::outcome::Outcome;
+use crate::outcome::{FileError, Outcome};
 use crate::recall::Recaller;
 use crate::record::FileState;
 use crate::{FilesystemSettings, tree};
@@ -154,19 +154,32 @@ impl Monitor<'_> {
             // Another thread has made room while this thread waited for its turn.
             return true;
         }
+        let settings = self.mount.settings();
+        if self.room().is_ok_and(|room| excess_bytes(&room, &settings) == 0) {
+            // The quota of a user is exhausted, and not the file system.
+            return false;
+        }
         let began = sys::clock::monotonic();
         if in_vain_until.is_some_and(|until| began < until) {
             return false;
         }
         let mount_point = model::escaped(self.mount.mount_point());
         tracing::warn!(mount_point, "no room for a recall; migrating files to make room");
-        if let Err(error) = self.relieve(Goal::Room, &mut |_, _| {}, &|| true) {
+        let mut is_in_vain = true;
+        let mut report = |_: &[u8], outcome: Outcome| match outcome {
+            Ok(settled) => is_in_vain &= settled.bytes == 0,
+            // The server may be back soon.
+            Err(error) => is_in_vain &= !matches!(error, FileError::Server(_)),
+        };
+        let relieved = self.relieve(Goal::Room, &mut report, &|| true);
+        if let Err(error) = &relieved {
             tracing::error!(mount_point, %error, "cannot make room");
         }
         let has_room = free() > before;
+        is_in_vain &= relieved.is_ok() && !has_room;
         let now = sys::clock::monotonic();
         // Programs that wait for room get their error at once, and not after one search each.
-        *in_vain_until = (!has_room).then(|| now + (now - began));
+        *in_vain_until = is_in_vain.then(|| now + (now - began));
         has_room
     }
 
@@ -317,7 +330,9 @@ mod tests {
     fn a_search_for_room_in_vain_is_not_repeated_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let mount_point = folder.path().as_os_str().as_bytes().to_vec();
-        let mount = Mount::open(FilesystemSettings::new(mount_point)).expect("opened");
+        let mut settings = FilesystemSettings::new(mount_point);
+        settings.low_percent = 0;
+        let mount = Mount::open(settings).expect("opened");
         let recaller = crate::recall::tests::recaller_of_nothing();
         let connection = Connection::new(folder.path());
         let monitor = Monitor { recaller: &recaller, connection: &connection, mount: &mount };

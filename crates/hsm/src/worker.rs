@@ -215,8 +215,10 @@ fn watch(recaller: &Recaller, connection: &Connection) {
         rests.note_changes(seen);
         // A file system that was unmounted needs no room.
         for mount in recaller.mounts().iter().filter(|mount| mount.root().is_ok()) {
+            let monitor = Monitor { recaller, connection, mount };
             let began = sys::clock::monotonic();
-            if rests.has(mount.mount_point(), began) {
+            // A file system that has room meanwhile does not rest at its next shortage.
+            if rests.has(mount.mount_point(), began) && monitor.is_too_full() {
                 continue;
             }
             let mut is_in_vain = true;
@@ -228,7 +230,6 @@ fn watch(recaller: &Recaller, connection: &Connection) {
                     tracing::debug!(path = model::escaped(path), %error, "not migrated");
                 }
             };
-            let monitor = Monitor { recaller, connection, mount };
             if let Err(error) = monitor.relieve(Goal::PolicyIfFull, &mut report, &|| true) {
                 let mount_point = model::escaped(mount.mount_point());
                 tracing::error!(mount_point, %error, "cannot relieve the file system");
