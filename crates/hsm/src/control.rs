@@ -35,7 +35,7 @@ pub enum Request {
     },
     Recall {
         paths: Vec<PathText>,
-        /// The files have no copy at the server afterwards.
+        /// The files need no copies afterwards: their records are removed.
         resident: bool,
         /// The worker reports the volumes and the time that the recall needs, and moves nothing.
         preview: bool,

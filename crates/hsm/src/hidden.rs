@@ -29,7 +29,9 @@ const NEW_FILES: &[u8] = b"new";
 const NOTE: &[u8] = b"FILES-ARE-HIDDEN";
 const NOTE_TEXT: &[u8] = b"until 'holdfast hsm run' shows them here";
 /// Names that stay in the root directory. Fsck and quotas look for some of them there.
-const STAYS: [&[u8]; 5] = [HIDDEN_FOLDER, NOTE, b"lost+found", b"aquota.user", b"aquota.group"];
+const STAYS: [&[u8]; 5] = [HIDDEN_FOLDER, NOTE, LOST_AND_FOUND, b"aquota.user", b"aquota.group"];
+/// The directory in which a check of a file system puts files that have lost their names.
+pub(crate) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// The view of a file system at its mount point.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -175,6 +177,14 @@ fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(DetachedMoun
     let mut parts = within.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
     let root = parts.try_fold(top, |above, part| above.open_dir(part))?;
     Ok((whole, root))
+}
+
+/// The mount and the root directory of the file system, if its files are shown at `mount_point`.
+pub(crate) fn root_of_shown_files(mount_point: &[u8]) -> io::Result<Option<(DetachedMount, Dir)>> {
+    match view(mount_point)? {
+        View::Shown { root } => root_directory(mount_point, &root).map(Some),
+        View::Plain | View::Hidden => Ok(None),
+    }
 }
 
 /// Makes a mount of `root`, which lies in the mount `whole`.

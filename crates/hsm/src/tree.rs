@@ -9,6 +9,7 @@ use sys::identity::FilesystemId;
 use sys::mount::DetachedMount;
 use sys::{Dir, Listing, ObjectStatus};
 
+use crate::hidden::{self, LOST_AND_FOUND};
 use crate::mount::{Mount, absolute, not_mounted};
 use crate::record::{self, FileState, FoundRecord, state_of};
 
@@ -134,7 +135,10 @@ pub(crate) fn walk_all(
     visit: &mut dyn FnMut(VisitedFile<'_>) -> bool,
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<()> {
-    let uncovered = DetachedMount::of(&*mount.root()?)?;
+    // It stays open: otherwise an unmounting would succeed while the clone keeps the file system in
+    // use.
+    let visible = mount.root()?;
+    let uncovered = DetachedMount::of(&visible)?;
     let root = uncovered.root()?;
     let filesystem = FilesystemId::of(&root)?;
     if filesystem != mount.filesystem {
@@ -142,6 +146,18 @@ pub(crate) fn walk_all(
     }
     let (directory, path) = (Arc::new(root), DirPath::root());
     let origin = Origin { directory, path, device_id: mount.device_id, filesystem };
+    walk_from(origin, visit, fail)?;
+    // Fsck puts stubs into `lost+found`, which is not among the shown files.
+    let Some((_whole, outer)) = hidden::root_of_shown_files(mount.mount_point())? else {
+        return Ok(());
+    };
+    let found = match outer.open_dir(LOST_AND_FOUND) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => Arc::new(found?),
+    };
+    let name = Name::new(LOST_AND_FOUND).map_err(std::io::Error::other)?;
+    let path = DirPath::root().child(&name);
+    let origin = Origin { directory: found, path, device_id: mount.device_id, filesystem };
     walk_from(origin, visit, fail)
 }
 
@@ -182,6 +198,12 @@ fn walk_from(
             } else if is_file(&found) {
                 let goes_on = match visit_file(&dir, &path, &name, found, &filesystem) {
                     Ok(visited) => visit(visited),
+                    // The error may concern /proc, through which records are read.
+                    Err(error) if dir.stat(name.as_bytes()).is_ok() => {
+                        let error = std::io::Error::other(error.to_string());
+                        fail(&path.join(&name), &error);
+                        true
+                    }
                     Err(error) => {
                         fail(&path.join(&name), &error);
                         true

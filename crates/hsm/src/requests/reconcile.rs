@@ -38,9 +38,9 @@ impl Treatment {
         }
     }
 
-    /// True if `orphans` copies stay although no file names them. Files name `kept` copies.
-    fn refuses(self, orphans: u64, kept: u64) -> bool {
-        self == Self::Release && policy::expiry_guard::refuses(orphans, kept)
+    /// True if `orphans` copies stay although no file names them. Files name `named` copies.
+    fn refuses(self, orphans: u64, named: u64) -> bool {
+        self == Self::Release && policy::expiry_guard::refuses(orphans, named)
     }
 }
 
@@ -60,15 +60,19 @@ pub(super) fn reconcile(
     // The ages of copies follow the server's clock. Its time at the last greeting is earlier than
     // now, which is on the safe side.
     let before = ServerTime(client.hello().now.0 - ORPHAN_AGE_MICROS);
-    let all = client.copies(mount.mount_point(), true).map_err(disconnect)?;
-    let (released, copies): (Vec<_>, Vec<_>) = all.into_iter().partition(|copy| copy.is_released);
+    let copies = client.copies(mount.mount_point(), false).map_err(disconnect)?;
     let mut collect = || NamedCopies::collect(desk, mount);
     let named = collect()?;
     let orphans = certain_orphans(named.orphans(&copies, before), &mut collect)?;
     let count = orphans.len() as u64;
     let kept = copies.len() as u64 - count;
-    let Risks { lost, expiring } = named.risks(&copies, &released);
-    if treatment.refuses(count, kept) {
+    // Young copies that no file names prove nothing.
+    let named_count = copies.iter().filter(|copy| named.contains(copy.id)).count() as u64;
+    // Files that have migrated since the first list name newer copies.
+    let now = client.copies(mount.mount_point(), true).map_err(disconnect)?;
+    let (released, newer): (Vec<_>, Vec<_>) = now.into_iter().partition(|copy| copy.is_released);
+    let Risks { lost, expiring } = named.risks(&[copies, newer].concat(), &released);
+    if treatment.refuses(count, named_count) {
         let (released, doubtful) = (0, count);
         return Ok(Reply::Reconciled { kept, released, doubtful, lost, expiring });
     }

@@ -8,6 +8,7 @@ use std::io;
 
 use client::ListedCopy;
 use model::{Attributes, CopyId, DirPath, Name};
+use sys::space::Room;
 
 use super::entry::Entry;
 use super::listed::{Manner, recall_planned};
@@ -60,9 +61,15 @@ fn undelete_below(desk: &Desk<'_>, mount: &Mount, path: &[u8]) -> Result<(), Req
         return Ok(());
     }
     let mut named: NamesOfCopies = HashMap::new();
-    visit_named(desk, mount, &mut |copy, visited| {
-        named.entry(copy).or_default().push(mount.absolute(&visited.file_path()));
-    })?;
+    // One look misses a file that is moved meanwhile. It would get a second stub.
+    for _ in 0..2 {
+        visit_named(desk, mount, &mut |copy, visited| {
+            named.entry(copy).or_default().push(mount.absolute(&visited.file_path()));
+        })?;
+        if wanted.iter().all(|copy| named.contains_key(&copy.id)) {
+            break;
+        }
+    }
     let mut expiring = Vec::new();
     for copy in &wanted {
         let is_meant = copy.path == path;
@@ -75,18 +82,19 @@ fn undelete_below(desk: &Desk<'_>, mount: &Mount, path: &[u8]) -> Result<(), Req
             break;
         }
     }
-    let (recalled, left) = split_by_room(expiring, spare_bytes(mount)?);
+    let room = sys::space::room(&*mount.root()?)?;
+    let spare = spare_bytes(&room, mount.settings().high_percent);
+    let (recalled, left) = split_by_room(expiring, spare);
     for entry in left {
         desk.caller.send_file(&entry.path(), Err(FileError::Expiring));
     }
     recall_planned(desk, recalled, Manner::Premigrated)
 }
 
-/// Number of bytes that may come back before the file system is above its high threshold.
-fn spare_bytes(mount: &Mount) -> io::Result<u64> {
-    let room = sys::space::room(&*mount.root()?)?;
-    let unused_percent = 100 - u64::from(mount.settings().high_percent);
-    Ok(room.free_bytes.saturating_sub(room.bytes / 100 * unused_percent))
+/// Number of bytes that may come back before a file system is above its high threshold.
+fn spare_bytes(room: &Room, high_percent: u8) -> u64 {
+    let unused_percent = 100 - u64::from(high_percent);
+    room.free_bytes.saturating_sub(room.bytes / 100 * unused_percent)
 }
 
 /// Splits files into those that fit into `bytes` together, and the others.
@@ -202,10 +210,9 @@ mod tests {
         let absolute = |name: &str| mount.absolute(name.as_bytes());
         assert_eq!(paths(&recalled), [absolute("/a/one"), absolute("/three")]);
         assert_eq!(paths(&left), [absolute("/a/two")]);
-        assert!(
-            spare_bytes(&mount).unwrap()
-                <= sys::space::room(&*mount.root().unwrap()).unwrap().bytes
-        );
+        let spare =
+            |free_bytes, high| spare_bytes(&Room { bytes: 1000, free_bytes, inodes: None }, high);
+        assert_eq!([spare(300, 90), spare(50, 90), spare(300, 100)], [200, 0, 300]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ impl Space {
     }
 
     #[track_caller]
-    fn wait_for_state(&self, path: &Path, state: &str) {
+    pub(super) fn wait_for_state(&self, path: &Path, state: &str) {
         self.wait_for(state, || self.state_of_filesystem(path) == state);
     }
 

@@ -42,9 +42,9 @@ fn copies_of_files_that_are_out_of_sight_stay() {
         drop(cover);
         space.wait_for("the unmounting", || other.unmount());
         space.hsm(&["reconcile"], other.path()).expect(&[12]).says("not mounted");
+        space.wait_for_state(other.path(), "not mounted");
         assert!(other.mount_again());
-        let is_managed = || space.hsm(&["reconcile", "--dry-run"], other.path()).code() == 0;
-        space.wait_for("the file system", is_managed);
+        space.wait_for_state(other.path(), "managed");
         check_kept(other.path());
         assert!(fs::read(&stub).unwrap() == content, "{}", kind[0]);
         assert!(fs::read(&stub_of_other).unwrap() == content, "{}", kind[0]);

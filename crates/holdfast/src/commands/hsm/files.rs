@@ -305,8 +305,9 @@ pub(super) fn relieve(args: &RelieveArgs, context: &mut Context) -> Result<u8, C
 /// Compare the stubs of a file system with the server's copies
 ///
 /// Copies that no file names any more are released: the server keeps them as long as their class
-/// keeps deleted files. If most copies would be released, none is, because this looks like another
-/// file system at the mount point. Stubs whose copy is lost, or was released, are listed.
+/// keeps deleted files. If at least 20 copies and more than half of all would be released, none is,
+/// because this looks like another file system at the mount point. Stubs whose copy is lost, or was
+/// released, are listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
