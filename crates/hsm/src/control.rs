@@ -334,7 +334,7 @@ mod tests {
             &Request::Relieve { mount_point: path(b"/d") },
             r#"{"do":"relieve","mount_point":"/d"}"#,
         );
-        let reconcile = |is_confirmed| {
+        let reconcile = |is_confirmed: bool| {
             let (mount_point, dry_run) = (path(b"/d"), !is_confirmed);
             Request::Reconcile { mount_point, dry_run, is_confirmed }
         };

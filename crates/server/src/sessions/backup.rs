@@ -336,7 +336,7 @@ impl Committer {
 
 /// Waits until the quanta are stored.
 fn wait_for(quanta: Vec<(u64, StoreTask)>) -> Result<Vec<(u64, StoredQuantum)>, StoreError> {
-    let runtime = tokio::runtime::Handle::current();
+    let runtime = Handle::current();
     let wait = |(number, storing): (u64, StoreTask)| match runtime.block_on(storing) {
         Ok(stored) => Ok((number, stored?)),
         // The panic continues in this thread, so that the session ends with a panic.
