@@ -22,8 +22,8 @@ const HISTORY: &str = "history.json";
 const KEPT: usize = 200;
 /// Number of comparisons of one kind from which the next prediction is corrected.
 const FITTED: usize = 5;
-/// Predicted time below which a backup says little: starting and ending take most of it, whatever the rates
-/// of the host are.
+/// Predicted time below which a backup says little: starting and ending take most of it, whatever
+/// the rates of the host are.
 const TELLING_SECS: f64 = 0.5;
 
 /// A real backup.
@@ -257,7 +257,7 @@ mod tests {
         history.comparisons.insert(0, comparison(Work::Unchanged, 1.5));
         let fitted = history.fitted(Work::Unchanged).expect("there is one");
         assert!((fitted.value - 1.5).abs() < 1e-9, "{fitted:?}");
-        // One that waited for something else does not count, either.
+        // A backup that waited for something else does not count, either.
         history.comparisons.push(short(100.0));
         assert_eq!(history.fitted(Work::Unchanged), Some(fitted));
     }

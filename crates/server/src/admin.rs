@@ -787,8 +787,7 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::FinishedBackupsRequest>,
     ) -> Result<Response<proto::FinishedBackupsReply>, Status> {
-        let request = request.into_inner();
-        self.blocking(move |store| backups::finished(store, request)).await
+        self.blocking(move |store| backups::finished(store, request.into_inner())).await
     }
 
     async fn task_runs(

@@ -12,7 +12,8 @@
 //! | `admin` | requests of administrators |
 //! | `messages` | conversions between messages of the wire and types of the store |
 //! | `port`, `gate` | the port of nodes with its threads, and the check of each request |
-//! | `enrol`, `attempts`, `issued`, `authority`, `tls`, `connection` | certificates and connections |
+//! | `enrol`, `attempts`, `issued`, `authority` | certificates |
+//! | `tls`, `connection` | connections |
 //! | `identities` | nodes that are connected, and from where |
 //! | `activities` | what nodes do at this moment |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |

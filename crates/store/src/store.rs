@@ -145,6 +145,20 @@ pub const DOMAIN: DomainId = DomainId(1);
 pub(crate) const CATALOG_DOMAIN: DomainId = DomainId(0);
 
 impl Store {
+    /// Returns the time at which a change of stored data counts as made.
+    pub(crate) fn time_of_change(&self) -> ServerTime {
+        let (trusted, clock) = (self.trusted_time.at(sys::clock::uptime()), sys::clock::now());
+        trusted.map_or(clock, |trusted| clock.max(trusted))
+    }
+
+    /// Returns true if the clock is behind the trusted time.
+    pub(crate) fn is_clock_behind(&self) -> bool {
+        let (trusted, clock) = (self.trusted_time.at(sys::clock::uptime()), sys::clock::now());
+        trusted.is_some_and(|trusted| clock < trusted)
+    }
+}
+
+impl Store {
     /// Opens `folder` without a fleet, with the catalogue that the configuration names.
     #[cfg(test)]
     pub(crate) fn open_alone(folder: &Path, config: &Config) -> Result<Self, OpenError> {

@@ -91,7 +91,7 @@ fn guard_labels(desk: &Desk, caller: &Caller, request: proto::LabelVolumesReques
     for volume in &volumes {
         let label = VolumeLabel::new(&library, volume, block_bytes);
         let Err(next) = guard(desk, caller, &label) else { continue };
-        // What was asked before stays: whoever tries again is told its number.
+        // A request that was made before stays: whoever tries again is told its number.
         if !matches!(next.kind, Kind::ApprovalNeeded | Kind::Conflict) {
             return Err(next);
         }

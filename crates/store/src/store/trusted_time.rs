@@ -12,8 +12,6 @@ use catalog::{Catalog, CatalogError};
 use model::ServerTime;
 use sys::lock::Mutex;
 
-use crate::store::Store;
-
 /// Mark of the catalogue with the latest trusted time.
 pub(crate) const SEEN: &str = "clock seen";
 
@@ -48,24 +46,10 @@ impl TrustedTime {
     }
 
     /// Returns the trusted time of the moment at which the machine has been up for `uptime`.
-    fn at(&self, uptime: Duration) -> Option<ServerTime> {
+    pub(super) fn at(&self, uptime: Duration) -> Option<ServerTime> {
         let TrustedMoment { seen, uptime: since } = (*self.0.lock())?;
         let passed = i64::try_from(uptime.saturating_sub(since).as_micros()).unwrap_or(i64::MAX);
         Some(ServerTime(seen.0.saturating_add(passed)))
-    }
-}
-
-impl Store {
-    /// Returns the time at which a change of stored data counts as made.
-    pub(crate) fn time_of_change(&self) -> ServerTime {
-        let (trusted, clock) = (self.trusted_time.at(sys::clock::uptime()), sys::clock::now());
-        trusted.map_or(clock, |trusted| clock.max(trusted))
-    }
-
-    /// Returns true if the clock is behind the trusted time.
-    pub(crate) fn is_clock_behind(&self) -> bool {
-        let (trusted, clock) = (self.trusted_time.at(sys::clock::uptime()), sys::clock::now());
-        trusted.is_some_and(|trusted| clock < trusted)
     }
 }
 

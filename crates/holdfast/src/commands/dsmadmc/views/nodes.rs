@@ -131,7 +131,7 @@ fn platform(backup: &Backup) -> Option<String> {
 
 /// Returns version, release, level and sublevel of a client.
 fn version_parts(version: &str) -> [Option<u64>; 4] {
-    // What follows a word, as in `1.2-rc.1`, is no part of the number.
+    // A number that follows a word, as in `1.2-rc.1`, is no part of it.
     let mut parts = version.split(['.', '-']).map_while(|part| part.parse().ok()).fuse();
     std::array::from_fn(|_| parts.next())
 }
