@@ -3,7 +3,7 @@
 
 use axum::http::Method;
 use schemars::generate::SchemaSettings;
-use schemars::transform::ReplaceBoolSchemas;
+use schemars::transform::{RecursiveTransform, ReplaceBoolSchemas};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -31,6 +31,9 @@ pub(crate) fn value() -> Value {
         let mut objects = ReplaceBoolSchemas::default();
         objects.skip_additional_properties = true;
         settings.transforms.push(Box::new(objects));
+        settings
+            .transforms
+            .push(Box::new(RecursiveTransform(list_words as fn(&mut Schema))));
     });
     let mut generator = settings.into_generator();
     let routes = resources::routes();
@@ -59,6 +62,40 @@ pub(crate) fn value() -> Value {
             "securitySchemes": security(),
         },
     })
+}
+
+/// Makes a list of the words of a type that is one of several words. If words are described, their
+/// schema is a choice of constants, of which generators of clients accept only the first.
+fn list_words(schema: &mut Schema) {
+    let choices = schema.get("oneOf").and_then(Value::as_array);
+    let Some(listed) = choices.and_then(|choices| listed_words(choices)) else { return };
+    let (words, described): (Vec<Value>, Vec<String>) = listed.into_iter().unzip();
+    let about = schema.get("description").and_then(Value::as_str);
+    let lines = about.into_iter().map(str::to_owned).chain(described);
+    let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+    schema.remove("oneOf");
+    schema.insert("type".to_owned(), "string".into());
+    schema.insert("enum".to_owned(), words.into());
+    schema.insert("description".to_owned(), lines.join("\n").into());
+}
+
+/// Returns the words of a choice, each with a line about it, which is empty if the word is not
+/// described; `None` if something else than words is among them.
+fn listed_words(choices: &[Value]) -> Option<Vec<(Value, String)>> {
+    let mut listed = Vec::new();
+    for choice in choices {
+        let words = match (&choice["const"], &choice["enum"]) {
+            (word @ Value::String(_), _) => std::slice::from_ref(word),
+            (_, Value::Array(words)) => words,
+            _ => return None,
+        };
+        for word in words {
+            let name = word.as_str()?;
+            let line = choice["description"].as_str().map(|about| format!("- `{name}`: {about}"));
+            listed.push((word.clone(), line.unwrap_or_default()));
+        }
+    }
+    Some(listed)
 }
 
 fn problem_response(schema: &Schema) -> Value {
@@ -240,6 +277,16 @@ mod tests {
         ids.dedup();
         assert_eq!(ids.len(), count, "an id occurs twice");
         assert_eq!(count, resources::routes().operations.len(), "a route hides another");
+    }
+
+    #[test]
+    fn words_are_lists_and_no_choices() {
+        let document = value();
+        let state = &document["components"]["schemas"]["HourState"];
+        assert!(state["oneOf"].is_null(), "{state}");
+        assert!(state["enum"].as_array().is_some_and(|words| words.contains(&"good".into())));
+        let about = state["description"].as_str().expect("described");
+        assert!(about.contains("- `failed`: "), "{about}");
     }
 
     #[test]
