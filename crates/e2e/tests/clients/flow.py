@@ -14,7 +14,14 @@ from client.api.nights import nights_list
 from client.api.nodes import nodes_add, nodes_change, nodes_get, nodes_list, nodes_remove
 from client.api.option_sets import option_sets_add
 from client.api.tasks import tasks_start
-from client.models import NewDomainBody, NewNodeBody, NewOptionSetBody, NodeChangeBody, StartBody
+from client.models import (
+    NewDomainBody,
+    NewNodeBody,
+    NewOptionSetBody,
+    NodeChangeBody,
+    StartBody,
+    TaskName,
+)
 
 url, key, ca, document, backed_up = sys.argv[1:]
 client = AuthenticatedClient(base_url=url, token=key, prefix="Token", verify_ssl=ca)
@@ -38,7 +45,7 @@ found = nodes_list.sync_detailed(client=client, label="generated", search="gener
 listed = expect(200, found)
 assert [one.hostname for one in listed.items] == ["generated.example.org"]
 assert expect(200, nodes_get.sync_detailed("generated-1", client=client)).domain == "GENERATED"
-started = tasks_start.sync_detailed(client=client, body=StartBody(task="audit"))
+started = tasks_start.sync_detailed(client=client, body=StartBody(task=TaskName.AUDIT))
 started = expect(201, started)
 assert expect(200, events_get.sync_detailed(started.number, client=client)).work == "audit"
 night = expect(200, nights_list.sync_detailed(client=client, domain="GENERATED"))
