@@ -308,6 +308,26 @@ fn the_server_does_its_own_work_once_and_notices_what_was_cut_off() {
     assert_eq!(events(store)[0].state, EventState::Uncertain, "no attempt is left");
 }
 
+#[test]
+fn work_waits_for_the_upkeep_that_it_cannot_run_beside() {
+    let server = TestServer::new();
+    let store = &server.store;
+    let mut definition = hourly("copy-pools");
+    definition.timing.starts = policy::schedule::Starts::Once(sys::clock::now().0 + 100_000);
+    add(store, "copies", &definition, "anna").expect("is added");
+    sys::clock::sleep(std::time::Duration::from_millis(150));
+    let upkeep = store.try_tend().expect("nobody else works");
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| run_due(store, Line::Planned, false).expect("is done"));
+        sys::clock::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(events(store)[0].state, EventState::Started);
+        drop(upkeep);
+        work.join().expect("no panic");
+    });
+    let done = &events(store)[0];
+    assert_eq!((done.state, done.code), (EventState::Completed, Some(0)), "{}", done.reason);
+}
+
 /// A clock that was 50 days ahead for seconds left thousands of missed events, removed the history,
 /// and no event was opened for 50 days after that.
 #[test]

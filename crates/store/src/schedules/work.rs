@@ -25,6 +25,10 @@ use crate::store::Store;
 
 /// Return code of work that was done in part.
 const WARNED_CODE: u8 = 8;
+/// Maximum time for which work waits for other work that it cannot run beside.
+const BUSY_MAX: Duration = Duration::from_secs(600);
+/// Time after which such work is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(500);
 
 /// A line of work of the server. The work of one line is done one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,7 +138,8 @@ fn perform(store: &Arc<Store>, start: &Start, definition: &Definition) -> Result
         let minutes_max = definition.duration_max_minutes.map(u64::from);
         let duration_max = minutes_max.map(|minutes| Duration::from_secs(minutes * 60));
         let mut errand = Errand::new(store, (&attempt.key, attempt.number), duration_max);
-        let outcome = work(store, &definition.action, &mut |numbers| errand.goes_on(numbers));
+        let goes_on = &mut |numbers: Numbers<'_>| errand.goes_on(numbers);
+        let outcome = work_when_free(store, &definition.action, goes_on);
         match (errand.is_cancelled, errand.is_spent.then_some(duration_max).flatten()) {
             (true, _) => Err(cancelled()),
             (false, Some(most)) => Err(spent(most)),
@@ -207,6 +212,24 @@ impl Outcome {
 
 /// Function that is called with the numbers of work under way. It returns false to end the work.
 type GoesOn<'a> = &'a mut dyn FnMut(Numbers<'_>) -> bool;
+
+/// Does the work of an action. Waits a while for what the work cannot run beside, such as the
+/// upkeep of pools, which a person does not see.
+fn work_when_free(
+    store: &Arc<Store>,
+    action: &Action,
+    goes_on: GoesOn<'_>,
+) -> Result<Outcome, StoreError> {
+    let began = sys::clock::monotonic();
+    loop {
+        match work(store, action, goes_on) {
+            Err(StoreError::Busy(_)) if began.elapsed() < BUSY_MAX && goes_on(&|| json!({})) => {
+                sys::clock::sleep(BUSY_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
 
 fn work(store: &Arc<Store>, action: &Action, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
     match action.work {
