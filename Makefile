@@ -43,18 +43,14 @@ help:
 test: rust packages-test garage api-tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(WITHOUT_PAGE)
 	cargo build --workspace --locked
 	cargo test --workspace --locked
 	cd crates/e2e && HOLDFAST_TEST_STORES=both $$($(TESTS_OF_E2E)) $(IN_FOLDERS:%=--skip %)
 
-# Checks the program without the page. Of the crates that the check before has seen, only those that
-# know the page are checked again: "cargo check -p holdfast" would check most of them, with other
-# features. The crate of the page, which needs Node, is left out.
-WITHOUT_PAGE := cargo clippy --workspace --exclude web --all-targets --no-default-features --locked -- -D warnings
-
+# After "make test", only the crates that know the page are checked again: "cargo check -p holdfast"
+# would check most crates, with other features. The crate of the page, which needs Node, is left out.
 without-page: rust
-	$(WITHOUT_PAGE)
+	cargo clippy --workspace --exclude web --all-targets --no-default-features --locked -- -D warnings
 
 # These suites run many more histories of a server, of expiration, of kills and of power cuts than
 # "make test".
@@ -62,7 +58,7 @@ test-long: export HOLDFAST_SEEDS ?= 300
 test-long: export HOLDFAST_CASES ?= 2000
 test-long: export HOLDFAST_KILLS ?= 200
 test-long: export HOLDFAST_HISTORIES ?= 10000
-test-long: chaos
+test-long: chaos without-page
 	cargo test --locked -p store -p catalog
 
 # Values from the environment take precedence. HOLDFAST_CHAOS_SEED repeats the same deaths.
