@@ -95,7 +95,7 @@ pub(super) fn add(routes: &mut Routes) {
         "filespace": "/",
         "paths": ["/etc"],
         "at": "2026-11-20T18:00:00Z",
-        "to": "/var/tmp/restored",
+        "to": "/srv/restored",
         "replace": "no",
     });
     routes.make(operation.example("elsewhere", body), start);
