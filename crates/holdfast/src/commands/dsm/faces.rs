@@ -161,11 +161,7 @@ fn act(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::None => {
             let definition = session.command.definition;
             session.say(&format!("'{}': {}.", definition.name(), definition.fate));
-            session.document(&serde_json::json!({
-                "command": definition.name(),
-                "fate": definition.fate.word(),
-                "by_or_because": definition.fate.to_string(),
-            }));
+            session.document(&prompt::fate_document(definition));
             Ok(DONE)
         }
         _ => queries::run(session),

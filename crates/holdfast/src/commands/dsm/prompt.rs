@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use dsm::client::{Command, commands};
+use dsm::client::{Command, CommandDefinition, commands};
 use dsm::options::{Entry, Fate, Place};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::faces;
 use super::files;
@@ -202,6 +202,15 @@ fn macro_lines(text: &[u8]) -> Vec<(usize, Vec<u8>)> {
     lines
 }
 
+/// Document about what becomes of a command.
+pub(super) fn fate_document(command: &CommandDefinition) -> Value {
+    json!({
+        "command": command.name(),
+        "fate": command.fate.word(),
+        "by_or_because": command.fate.to_string(),
+    })
+}
+
 /// `dsmc help`: the commands, with what does the same.
 pub(super) fn help(help: &Command, context: &mut Context) {
     let operands = help.operands.iter();
@@ -211,11 +220,7 @@ pub(super) fn help(help: &Command, context: &mut Context) {
     let named = commands().filter(|command| command.name().starts_with(&wanted));
     if help.has("JSON") {
         named.for_each(|command| {
-            context.output.json(&json!({
-                "command": command.name(),
-                "fate": command.fate.word(),
-                "by_or_because": command.fate.to_string(),
-            }));
+            context.output.json(&fate_document(command));
         });
         return;
     }
