@@ -40,17 +40,19 @@ fn field(number: u8, message: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, length.expect("a short message")][..], message].concat()
 }
 
+/// Tries to enrol with a token that is made of `guess` alone. Returns the refusal.
+fn try_token(client: &mut HostileClient, guess: u8) -> String {
+    let call = client.open(ENROL, &[]);
+    client.finish(call, &field(1, &[guess; 32]));
+    client.first(call).expect_err("no token is guessed")
+}
+
 /// Tokens could be tried as fast as the network allows.
 #[test]
 fn guessing_tokens_is_slowed() {
     let scene = Scene::new();
     let mut client = connect(&scene, Credential::None(scene.server.dir()));
-    let mut attempt = |guess: u8| {
-        let call = client.open(ENROL, &[]);
-        client.finish(call, &field(1, &[guess; 32]));
-        client.first(call).expect_err("no token is guessed")
-    };
-    let answers: Vec<String> = (0..12).map(&mut attempt).collect();
+    let answers: Vec<String> = (0..12).map(|guess| try_token(&mut client, guess)).collect();
     assert!(answers[..5].iter().all(|answer| answer.starts_with(PERMISSION_DENIED)), "{answers:?}");
     // The pauses between so many attempts would add up to a minute.
     let slowed: Vec<_> = answers.iter().filter(|answer| answer.starts_with(ABORTED)).collect();
@@ -63,15 +65,10 @@ fn guessing_tokens_is_slowed() {
 fn one_bad_token_keeps_no_other_machine_of_its_address_from_enrolling() {
     let scene = Scene::new();
     let mut client = connect(&scene, Credential::None(scene.server.dir()));
-    let mut attempt = |token: u8| {
-        let call = client.open(ENROL, &[]);
-        client.finish(call, &field(1, &[token; 32]));
-        client.first(call).expect_err("the token is bad")
-    };
-    let answers: Vec<String> = (0..12).map(|_| attempt(7)).collect();
+    let answers: Vec<String> = (0..12).map(|_| try_token(&mut client, 7)).collect();
     assert!(answers.iter().any(|answer| answer.starts_with(ABORTED)), "{answers:?}");
     // Nobody waits in between, so a pause of the address would still last.
-    let other = attempt(8);
+    let other = try_token(&mut client, 8);
     assert!(other.starts_with(PERMISSION_DENIED), "{other}");
     let other = Node::enrol(&scene.server, "bert");
     other.backup(&scene.tree, &[]).expect(&[0]);
