@@ -14,7 +14,7 @@ use store::{Store, StoreError, quotas};
 use x509_parser::pem::Pem;
 
 use crate::deletions::{self, Counts};
-use crate::facts::{CopyFacts, DeletionFacts, DomainFacts, Facts, NodeFacts, PoolFacts, TaskFacts};
+use crate::facts::{CopyFacts, DeletionFacts, Facts, NodeFacts, PoolFacts, TaskFacts};
 use crate::rules::DAY_MICROS;
 
 /// Time in microseconds over which outcomes of events are read.
@@ -57,7 +57,11 @@ pub(crate) fn collect(
             .iter()
             .map(|pool| pool_facts(store, pool, today))
             .collect::<Result<_, _>>()?,
-        domains: domains(store, &nodes)?,
+        domains: quotas::domains_near(
+            &**catalog,
+            catalog.domains()?.iter(),
+            nodes.iter().map(|node| node.domain),
+        )?,
         volumes: volumes.map(|volume| (volume.name, volume.errors)).collect(),
         tasks: tasks(catalog.task_runs(None, RUNS)?),
         copy: copy(store, memory, &nodes),
@@ -101,31 +105,6 @@ fn pool_facts(store: &Store, pool: &PoolSummary, today: i64) -> Result<PoolFacts
         disk_errors: pool.disk_errors,
         days: days.into_iter().map(|day| (day.day.0, day.bytes)).collect(),
     })
-}
-
-/// Returns the domains that are near a limit.
-fn domains(store: &Store, nodes: &[NodeFacts]) -> Result<Vec<DomainFacts>, StoreError> {
-    let (catalog, mut limited) = (&store.catalog, Vec::new());
-    for domain in catalog.domains()? {
-        let details = catalog.domain_details(domain.id)?;
-        if details.nodes_max.or(details.objects_max).or(details.bytes_max).is_some() {
-            limited.push((domain, details));
-        }
-    }
-    if limited.is_empty() {
-        return Ok(Vec::new());
-    }
-    let amounts: BTreeMap<DomainId, Amount> = catalog.amounts()?.into_iter().collect();
-    let mut found = Vec::new();
-    for (domain, details) in limited {
-        let count = nodes.iter().filter(|node| node.domain == domain.id).count() as u64;
-        let amount = amounts.get(&domain.id).copied().unwrap_or_default();
-        let near = quotas::near(&details, count, amount);
-        if !near.is_empty() {
-            found.push(DomainFacts { id: domain.id, name: domain.name, near });
-        }
-    }
-    Ok(found)
 }
 
 /// Returns the last run of each task that has ended. `runs` come the last begun first.

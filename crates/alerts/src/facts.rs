@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use catalog::EventOutcome;
 use model::{DomainId, NodeId, ServerTime};
-use store::quotas::LimitUse;
+use store::quotas::NearDomain;
 
 /// The state of a server at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Facts {
     pub(crate) outcomes: Vec<EventOutcome>,
     pub(crate) pools: Vec<PoolFacts>,
     /// The domains that are near a limit, or at it.
-    pub(crate) domains: Vec<DomainFacts>,
+    pub(crate) domains: Vec<NearDomain>,
     /// Volumes with errors, and the numbers of their errors.
     pub(crate) volumes: Vec<(String, u32)>,
     /// The last run of each task that has ended.
@@ -70,15 +70,6 @@ pub(crate) struct PoolFacts {
     pub(crate) disk_errors: u64,
     /// Bytes of the pool on earlier days, by the number of the day.
     pub(crate) days: Vec<(i64, u64)>,
-}
-
-/// A domain that is near a limit.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct DomainFacts {
-    pub(crate) id: DomainId,
-    pub(crate) name: String,
-    /// The limits that are near, at least one.
-    pub(crate) near: Vec<LimitUse>,
 }
 
 /// The last run of a task of the server.

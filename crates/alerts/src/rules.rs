@@ -6,8 +6,9 @@ use catalog::EventOutcome;
 use model::{DomainId, NodeId, ServerTime};
 use policy::schedule::event::EventState;
 use store::folder::AlertSettings;
+use store::quotas::NearDomain;
 
-use crate::facts::{CopyFacts, DeletionFacts, DomainFacts, Facts, NodeFacts, PoolFacts};
+use crate::facts::{CopyFacts, DeletionFacts, Facts, NodeFacts, PoolFacts};
 use crate::growth;
 use crate::kind::Kind;
 use crate::words::{count, counted, plain, time};
@@ -252,8 +253,8 @@ fn fill(pool: &PoolFacts, now: ServerTime, settings: &AlertSettings) -> Option<F
     Some(service(Kind::PoolFills, name, text))
 }
 
-fn of_domain(domain: &DomainFacts) -> Finding {
-    let DomainFacts { id, name, near } = domain;
+fn of_domain(domain: &NearDomain) -> Finding {
+    let NearDomain { id, name, near } = domain;
     let limits: Vec<String> = near.iter().map(ToString::to_string).collect();
     let text = format!("domain {name} has {} that it may have", limits.join(", and "));
     Finding { domain: Some(*id), ..service(Kind::DomainFull, name, text) }

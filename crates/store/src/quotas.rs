@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{Amount, Catalog, DomainDetails, Growth, Node};
 use model::DomainId;
+use policy::PolicyDomain;
 use sys::lock::Mutex;
 
 use crate::counts::counted;
@@ -60,6 +61,36 @@ pub fn near(details: &DomainDetails, nodes: u64, amount: Amount) -> Vec<LimitUse
     let mut near = uses(details, nodes, amount);
     near.retain(|limit| limit.is_near(percent));
     near
+}
+
+/// A domain that is near a limit, or at it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NearDomain {
+    pub id: DomainId,
+    pub name: String,
+    /// The limits that are near, at least one.
+    pub near: Vec<LimitUse>,
+}
+
+/// Returns those of `domains` that are near a limit. `nodes` has the domain of each node.
+pub fn domains_near<'a>(
+    catalog: &dyn Catalog,
+    domains: impl Iterator<Item = &'a PolicyDomain>,
+    nodes: impl Iterator<Item = DomainId>,
+) -> Result<Vec<NearDomain>, StoreError> {
+    let mut counts: BTreeMap<DomainId, u64> = BTreeMap::new();
+    nodes.for_each(|domain| *counts.entry(domain).or_default() += 1);
+    let amounts: BTreeMap<DomainId, Amount> = catalog.amounts()?.into_iter().collect();
+    let mut found = Vec::new();
+    for PolicyDomain { id, name, .. } in domains {
+        let details = catalog.domain_details(*id)?;
+        let count = counts.get(id).copied().unwrap_or_default();
+        let near = near(&details, count, amounts.get(id).copied().unwrap_or_default());
+        if !near.is_empty() {
+            found.push(NearDomain { id: *id, name: name.clone(), near });
+        }
+    }
+    Ok(found)
 }
 
 /// Returns what a domain with `nodes` nodes uses of each limit that it has.

@@ -172,7 +172,7 @@ fn a_pool_is_there_has_room_and_no_errors() {
 fn a_domain_that_is_near_a_limit_is_one_alert_of_the_domain() {
     let limit = |unit, used, max| LimitUse { unit, used, max };
     let near = vec![limit("node", 1, 1), limit("byte", 90, 100)];
-    let full = DomainFacts { id: DomainId(3), name: "LAB".to_owned(), near };
+    let full = NearDomain { id: DomainId(3), name: "LAB".to_owned(), near };
     let facts = Facts { domains: vec![full], ..facts() };
     let text = "domain LAB has 1 of 1 node, and 90 of 100 bytes that it may have";
     check(&facts, &[(Kind::DomainFull, text)]);

@@ -236,20 +236,15 @@ fn domains_at_risk(
     nodes: &[Node],
     domains: &[PolicyDomain],
 ) -> Answer<Vec<RiskDocument>> {
-    let (catalog, mut risks) = (&call.desk.store().catalog, Vec::new());
-    let stored: BTreeMap<_, _> = catalog.amounts()?.into_iter().collect();
-    for domain in domains {
-        let subject = Subject::Domain(domain.id);
-        if !call.caller.may(Area::Reports, Right::Read, subject) {
-            continue;
-        }
-        let details = catalog.domain_details(domain.id)?;
-        let of_domain = nodes.iter().filter(|node| node.domain == domain.id).count() as u64;
-        let stored = stored.get(&domain.id).copied().unwrap_or_default();
-        let near = quotas::near(&details, of_domain, stored);
-        risks.extend(near.iter().map(|limit| risk_of_limit(&domain.name, limit)));
-    }
-    Ok(risks)
+    let sees = |domain: &&PolicyDomain| {
+        call.caller.may(Area::Reports, Right::Read, Subject::Domain(domain.id))
+    };
+    let (seen, of_nodes) = (domains.iter().filter(sees), nodes.iter().map(|node| node.domain));
+    let found = quotas::domains_near(&*call.desk.store().catalog, seen, of_nodes)?;
+    let risks = found
+        .iter()
+        .flat_map(|domain| domain.near.iter().map(|limit| risk_of_limit(&domain.name, limit)));
+    Ok(risks.collect())
 }
 
 fn risk_of_limit(domain: &str, limit: &LimitUse) -> RiskDocument {
