@@ -1,3 +1,5 @@
+//! Tests of the commands that send data.
+
 use super::*;
 
 #[test]
