@@ -19,6 +19,7 @@ use model::{Object, ServerTime};
 use sys::lock::Mutex;
 
 use self::large::{LargeContents, to_usize};
+pub(crate) use self::small::BYTES_MAX as SMALL_BYTES_MAX;
 use self::small::SmallContents;
 use crate::connection::Connection;
 use crate::node::{Folder, View};
@@ -61,6 +62,19 @@ impl Contents {
             None => self.small.remember(key.clone(), self.large.read_alone(&key, size, 0..size)?),
         };
         Ok(content[to_usize(range.start)..to_usize(range.end)].to_vec())
+    }
+
+    /// Takes the content of a small file, if it has come ahead of a walk or is about to come.
+    /// Nothing is fetched for it.
+    pub(crate) fn take_ahead(
+        &self,
+        view: View,
+        folder: &Folder,
+        object: &Object,
+    ) -> Option<Arc<Vec<u8>>> {
+        let key = (folder.place(object), object.inserted);
+        let content = self.small.take_ahead(view, &key)?;
+        (content.len() as u64 == object.stat.size).then_some(content)
     }
 
     /// Returns the bytes of an image in `range`.

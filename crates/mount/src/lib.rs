@@ -1,7 +1,7 @@
 //! Stored content as file systems, by FUSE.
 //!
 //! ```text
-//!   kernel -> stored (answers) -> inodes, node (attributes)
+//!   kernel -> stored (answers) -> inodes, node (attributes), kernel (contents put there ahead)
 //!                |-> tree: what is in each directory -> filespaces (pure), ahead
 //!                \-> contents: ranges, and in a walk the small files to come -> walk, stock
 //!                       both -> connection -> client
@@ -25,6 +25,7 @@ mod contents;
 mod disk;
 mod filespaces;
 mod inodes;
+mod kernel;
 mod mounted;
 mod node;
 mod stored;

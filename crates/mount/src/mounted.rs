@@ -11,6 +11,7 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 
 use crate::connection::{Connection, Opener};
 use crate::contents::Contents;
+use crate::kernel::KernelCache;
 use crate::stored::{Log, StoredFiles};
 use crate::tree::{Times, Tree};
 
@@ -63,7 +64,8 @@ impl StoredMount {
         }
         let connection = Arc::new(Connection::open(opener, patience)?);
         let tree = Tree::new(Arc::clone(&connection), times);
-        let files = StoredFiles::new(tree, Contents::new(connection), log);
+        let kernel = KernelCache::default();
+        let files = StoredFiles::new(tree, Contents::new(connection), kernel.clone(), log);
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::RO,
@@ -77,7 +79,11 @@ impl StoredMount {
         config.n_threads = Some(THREADS);
         config.clone_fd = true;
         let guard = guard(&path).map_err(failed)?;
-        let session = Session::new(files, &path, &config).and_then(Session::spawn);
+        let begin = |session: Session<StoredFiles>| {
+            kernel.connect(session.notifier());
+            session.spawn()
+        };
+        let session = Session::new(files, &path, &config).and_then(begin);
         match session {
             Ok(session) => Ok(Self { session: Some(session), guard }),
             Err(error) => {

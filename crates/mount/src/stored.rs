@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ use fuser::{
 use model::{Kind, Payload};
 use sys::lock::Mutex;
 
-use crate::contents::Contents;
+use crate::contents::{Contents, SMALL_BYTES_MAX};
 use crate::inodes::Inodes;
+use crate::kernel::KernelCache;
 use crate::node::{Node, View};
 use crate::tree::{Entries, Tree, TreeEntry};
 
@@ -37,20 +39,28 @@ pub(crate) struct StoredFiles {
     tree: Tree,
     contents: Contents,
     inodes: Inodes,
-    /// Entries of the directories that are open.
-    open: Mutex<HashMap<u64, Entries>>,
+    /// The directories that are open, by handle.
+    open: Mutex<HashMap<u64, OpenDirectory>>,
     next_handle: AtomicU64,
+    kernel: KernelCache,
     log: Log,
 }
 
+struct OpenDirectory {
+    entries: Entries,
+    /// Small files that the last answer told the kernel of, and their numbers.
+    told: Vec<(INodeNo, Node)>,
+}
+
 impl StoredFiles {
-    pub(crate) fn new(tree: Tree, contents: Contents, log: Log) -> Self {
+    pub(crate) fn new(tree: Tree, contents: Contents, kernel: KernelCache, log: Log) -> Self {
         Self {
             tree,
             contents,
             inodes: Inodes::new(),
             open: Mutex::default(),
             next_handle: AtomicU64::new(1),
+            kernel,
             log,
         }
     }
@@ -111,9 +121,33 @@ impl StoredFiles {
         })
     }
 
+    /// Returns the entries of a directory that is open. The kernel has taken in the answer before,
+    /// so it gets the contents of the files in it.
     fn handle(&self, inode: INodeNo, handle: FileHandle) -> Result<Entries, Errno> {
-        let open = self.open.lock().get(&u64::from(handle)).cloned();
-        open.map_or_else(|| self.entries(inode), Ok)
+        let state_of =
+            |open: &mut OpenDirectory| (Arc::clone(&open.entries), std::mem::take(&mut open.told));
+        let known = self.open.lock().get_mut(&u64::from(handle)).map(state_of);
+        let Some((entries, told)) = known else { return self.entries(inode) };
+        self.give_contents(&told);
+        Ok(entries)
+    }
+
+    /// Puts contents that have come ahead into the kernel's cache, as long as there are any.
+    fn give_contents(&self, told: &[(INodeNo, Node)]) {
+        for (inode, node) in told {
+            let Node::Object { view, folder, object } = node else { continue };
+            let Some(content) = self.contents.take_ahead(*view, folder, object) else { return };
+            if !self.kernel.put(*inode, &content) {
+                return;
+            }
+        }
+    }
+
+    /// Notes the files that an answer told the kernel of.
+    fn note_told(&self, handle: FileHandle, told: Vec<(INodeNo, Node)>) {
+        if let Some(open) = self.open.lock().get_mut(&u64::from(handle)) {
+            open.told = told;
+        }
     }
 
     fn xattr(&self, inode: INodeNo, name: &OsStr) -> Result<Vec<u8>, Errno> {
@@ -128,6 +162,12 @@ impl StoredFiles {
         let xattrs = node.object().map_or(&[][..], |object| &object.attributes.xattrs);
         Ok(xattrs.iter().flat_map(|xattr| [&xattr.name[..], b"\0"].concat()).collect())
     }
+}
+
+/// Returns true for a file whose content may come ahead.
+fn is_small_file(node: &Node) -> bool {
+    let Node::Object { object, .. } = node else { return false };
+    object.stat.kind == Kind::File && (1..=SMALL_BYTES_MAX).contains(&object.stat.size)
 }
 
 /// Returns the part of a file of `size` bytes that a read asks for.
@@ -246,7 +286,8 @@ impl Filesystem for StoredFiles {
         match self.entries(inode) {
             Ok(entries) => {
                 let handle = self.next_handle.fetch_add(1, Relaxed);
-                self.open.lock().insert(handle, entries);
+                let open = OpenDirectory { entries, told: Vec::new() };
+                self.open.lock().insert(handle, open);
                 reply.opened(FileHandle(handle), FopenFlags::empty());
             }
             Err(errno) => reply.error(errno),
@@ -291,6 +332,7 @@ impl Filesystem for StoredFiles {
             Ok(node) => node,
             Err(errno) => return reply.error(errno),
         };
+        let mut told = Vec::new();
         for (name, at, node) in numbered(&entries, offset) {
             let Some(node) = node else {
                 // The kernel does not count these two.
@@ -306,7 +348,12 @@ impl Filesystem for StoredFiles {
                 self.inodes.forget(number, 1);
                 break;
             }
+            if is_small_file(node) {
+                told.push((number, node.clone()));
+            }
         }
+        // Before the answer: the kernel may ask for more at once.
+        self.note_told(handle, told);
         reply.ok();
     }
 

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e2e::harness::{Process, is_root};
@@ -244,6 +244,59 @@ fn many_read_at_once() {
             });
         }
     });
+}
+
+#[test]
+fn a_walk_finds_contents_in_the_kernel() {
+    const FILES: u32 = 5;
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let names: Vec<String> = (0..60).map(|number| format!("folder-{number:03}")).collect();
+    let content = |name: &str, number: u32| format!("{name} {number} ").repeat(2000);
+    for name in &names {
+        let folder = scene.tree.join(name);
+        fs::create_dir(&folder).unwrap();
+        for number in 0..FILES {
+            fs::write(folder.join(number.to_string()), content(name, number)).unwrap();
+        }
+    }
+    scene.backup();
+    let mounted = MountPoint::new(&scene, &[]);
+    let shown = mounted.shows("latest", &scene.tree);
+    let process = mounted.process.as_ref().unwrap();
+    // A machine that is busy may be late with some contents, but not with all.
+    let has_stood_still = names.iter().enumerate().any(|(at, name)| {
+        let folder = shown.join(name);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), FILES as usize);
+        let tries_frozen = at >= 20 && at % 5 == 0;
+        if !tries_frozen {
+            for number in 0..FILES {
+                let found = fs::read_to_string(folder.join(number.to_string())).unwrap();
+                assert!(found == content(name, number), "{name} {number}");
+            }
+            return false;
+        }
+        process.freeze(true);
+        let files = (0..FILES).map(|number| folder.join(number.to_string()));
+        let mut reader = Command::new("cat").args(files).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = reader.stdout.take().unwrap();
+        let reading = std::thread::spawn(move || {
+            let mut found = String::new();
+            output.read_to_string(&mut found).map(|_| found)
+        });
+        let came = (0..100).any(|_| {
+            e2e::clock::pause(Duration::from_millis(20));
+            reading.is_finished()
+        });
+        process.freeze(false);
+        let expected: String = (0..FILES).map(|number| content(name, number)).collect();
+        assert!(reading.join().unwrap().unwrap() == expected, "{name}");
+        assert!(reader.wait().unwrap().success());
+        came
+    });
+    assert!(has_stood_still, "the kernel asks for each file");
 }
 
 #[test]

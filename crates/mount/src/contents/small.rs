@@ -27,7 +27,7 @@ use crate::node::{VersionKey, View};
 use crate::walk::{Place, Walk, is_ahead};
 
 /// Maximum size of a small file.
-pub(super) const BYTES_MAX: u64 = 1 << 20;
+pub(crate) const BYTES_MAX: u64 = 1 << 20;
 /// Maximum size of a file that comes with its directory.
 const BESIDE_BYTES_MAX: u64 = 256 << 10;
 /// Maximum total size of the files that come with a directory.
@@ -170,6 +170,12 @@ impl SmallContents {
             Miss::Run => {}
         }
         self.take(&place, key)
+    }
+
+    /// Takes a content that has come ahead, or that the run is about to bring.
+    pub(super) fn take_ahead(&self, view: View, key: &VersionKey) -> Option<Arc<Vec<u8>>> {
+        let ObjectPlace { filespace, directory, .. } = key.0.clone();
+        self.take(&Place { view, filespace, directory }, key)
     }
 
     /// Keeps a content that was fetched.
