@@ -7,6 +7,9 @@
 //! when they are read. Every command advances the clock by the time that a [`Clockwork`] returns.
 //! No call ever sleeps.
 //!
+//! [`lvm`] writes the physical volumes of LVM, which are no tapes but, like a library, things that
+//! a test machine may not have.
+//!
 //! Deliberately absent: partitions, fixed-length blocks, encryption.
 
 mod attention;
@@ -16,6 +19,7 @@ mod clockwork;
 mod drive;
 mod layout;
 mod library;
+pub mod lvm;
 mod reply;
 mod world;
 
