@@ -24,6 +24,7 @@ mod content;
 mod error;
 mod export;
 mod files;
+pub mod lvm;
 mod opened;
 mod source;
 mod still;

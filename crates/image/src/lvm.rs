@@ -1,0 +1,6 @@
+//! Logical volumes in an image.
+
+mod fault;
+mod text;
+
+pub use fault::Fault;
