@@ -2,7 +2,9 @@
 
 mod fault;
 mod label;
+mod map;
 mod text;
 
 pub use fault::Fault;
 pub use label::{ReadAt, checksum};
+pub use map::VolumeMap;
