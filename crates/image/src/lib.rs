@@ -17,7 +17,8 @@
 //!    confirmed what it holds.
 //!
 //! Deliberately absent: the formats of file systems and of tables of partitions. The kernel and
-//! `blkid` know them.
+//! `blkid` know them. The metadata of LVM are read here, in [`lvm`]: the kernel shows volumes only by
+//! device mapper, which would change the state of the machine.
 
 mod comparison;
 mod content;
@@ -26,6 +27,7 @@ mod export;
 mod files;
 pub mod lvm;
 mod opened;
+mod parts;
 mod source;
 mod still;
 mod target;
@@ -36,6 +38,7 @@ pub use content::DeviceContent;
 pub use error::ImageError;
 pub use files::{ExtractReport, Extraction, FoundFile, list};
 pub use opened::{OpenError, OpenImage};
+pub use parts::{NoPartName, PartName};
 pub use source::{Source, SourceOptions};
 pub use still::{StillnessChoice, UnknownChoice};
 pub use target::Target;

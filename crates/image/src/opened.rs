@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   ImageReader (ranges from the server) -> file by FUSE -> loop device -> the kernel's file
-//!                                                                          system
+//!         |                                   ^                            system
+//!         +--> logical volume (its extents) --+
 //! ```
 //!
 //! Nothing of it has a path: other users and programs do not see it, and the kernel removes it when
 //! the process ends, however it ends. Only the blocks that the kernel asks for are fetched.
 
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +25,8 @@ use sys::loop_device::LoopDevice;
 use sys::mount::DetachedMount;
 
 use crate::content::{DeviceContent, partitions_in};
+use crate::lvm::{Obstacle, VolumeMap};
+use crate::parts::{Part, PartName, Parts, is_file_system, no_files};
 
 /// Length of the sectors of most disks, in bytes.
 const SECTOR_BYTES: u32 = 512;
@@ -32,7 +36,7 @@ const LONG_SECTOR_BYTES: u32 = 4096;
 /// Error while an image is opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The user names a partition.
+    /// The user names a part.
     #[error("{problem}; it has {partitions}; name one with --partition")]
     Partition { problem: String, partitions: String },
     /// The user leaves out the number.
@@ -41,6 +45,12 @@ pub enum OpenError {
     /// The user restores the image to a disk and works there.
     #[error("the image holds {content}, from which files cannot be taken; {remedy}")]
     NoFiles { content: String, remedy: &'static str },
+    /// The user restores the image to a disk and works there, or chooses another volume.
+    #[error(
+        "no files can be taken from the logical volume {volume}: {obstacle}; restore the image to \
+         a disk and import its volume group with 'vgimportclone'"
+    )]
+    Volume { volume: String, obstacle: Obstacle },
     /// The server or the connection to it has failed.
     #[error(transparent)]
     Server(ClientError),
@@ -86,13 +96,36 @@ impl DiskContent for ImageContent {
     }
 }
 
+/// Content of a logical volume as a disk: its extents in the order of the volume.
+struct VolumeContent {
+    image: Arc<ImageContent>,
+    map: VolumeMap,
+}
+
+impl DiskContent for VolumeContent {
+    fn bytes(&self) -> u64 {
+        self.map.bytes()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut rest = buffer;
+        for piece in self.map.pieces(offset..offset + rest.len() as u64) {
+            let bytes = usize::try_from(piece.end - piece.start).expect("a piece of the buffer");
+            let (part, after) = std::mem::take(&mut rest).split_at_mut(bytes);
+            self.image.read_at(part, piece.start)?;
+            rest = after;
+        }
+        assert!(rest.is_empty(), "the pieces fill the buffer");
+        Ok(())
+    }
+}
+
 impl OpenImage {
-    /// Opens the file system in an image, or in its partition `partition`.
-    pub fn open(reader: ImageReader, partition: Option<u32>) -> Result<Self, OpenError> {
+    /// Opens the file system in an image, or in one of its parts.
+    pub fn open(reader: ImageReader, part: Option<&PartName>) -> Result<Self, OpenError> {
         let content = Arc::new(ImageContent { reader, failure: Mutex::new(None) });
-        let disk = ServedDisk::serve(Arc::clone(&content) as Arc<dyn DiskContent>)
-            .map_err(|error| OpenError::System { verb: "show the image as a disk", error })?;
-        Self::mount(&content, disk, partition).map_err(|error| {
+        let disk = served(Arc::clone(&content) as Arc<dyn DiskContent>)?;
+        Self::mount(&content, disk, part).map_err(|error| {
             match content.failure.lock().take() {
                 // The server's reason is more precise than its consequence. A list of partitions is
                 // none.
@@ -107,44 +140,28 @@ impl OpenImage {
     fn mount(
         content: &Arc<ImageContent>,
         disk: ServedDisk,
-        partition: Option<u32>,
+        part: Option<&PartName>,
     ) -> Result<Self, OpenError> {
-        let system = |verb| move |error| OpenError::System { verb, error };
-        let looped = |offset, bytes, sector| {
-            LoopDevice::with_sectors(disk.file(), offset, bytes, sector)
-                .map_err(system("make a loop device of the image"))
-        };
-        let mut sector = SECTOR_BYTES;
-        let mut whole = looped(0, 0, sector)?;
-        let mut partitions = partitions_in(whole.path());
-        if partitions.is_empty() && DeviceContent::of(whole.path()).table.is_some() {
-            // A table of partitions is read by the length of the disk's sectors.
-            sector = LONG_SECTOR_BYTES;
-            whole = looped(0, 0, sector)?;
-            partitions = partitions_in(whole.path());
-        }
-        let held = DeviceContent::of(whole.path());
-        let (device, held) = match choose(&partitions, partition)? {
-            None => (whole, held),
-            Some(Partition { range, .. }) => {
-                let part = looped(range.start, range.end - range.start, sector)?;
-                let held = DeviceContent::of(part.path());
-                (part, held)
+        let Whole { device: whole, sector, partitions } = Whole::of(&disk)?;
+        let chosen = content.choose(&partitions, part)?;
+        let is_volume = matches!(chosen, Part::Volume(_));
+        let (device, disk) = match chosen {
+            Part::Whole => (whole, disk),
+            Part::Partition(range) => (looped(&disk, range, sector)?, disk),
+            Part::Volume(map) => {
+                let volume = served(Arc::new(VolumeContent { image: Arc::clone(content), map }))?;
+                (looped(&volume, 0..0, sector)?, volume)
             }
         };
+        let held = DeviceContent::of(device.path());
         let kind = match held.kind.as_deref() {
             Some(kind) if is_file_system(kind) => kind,
+            Some("LVM2_member") if !is_volume => {
+                return Err(content.parts(&partitions)?.physical_volume());
+            }
             _ => return Err(no_files(&held)),
         };
-        let path = device.path().as_os_str().as_bytes();
-        let (mount, leaves_out_journal) = match DetachedMount::read_only(path, kind, false) {
-            Ok(mount) => (mount, false),
-            // The journal has changes that would have to be written.
-            Err(_) => {
-                let mounted = DetachedMount::read_only(path, kind, true);
-                (mounted.map_err(system("mount the file system in the image"))?, true)
-            }
-        };
+        let (mount, leaves_out_journal) = mounted(&device, kind)?;
         let root = mount.root().map_err(system("open the file system in the image"))?;
         Ok(Self {
             root,
@@ -182,45 +199,80 @@ impl OpenImage {
     }
 }
 
-/// Chooses the partition that is opened; `None` for an image without partitions.
-fn choose(partitions: &[Partition], number: Option<u32>) -> Result<Option<&Partition>, OpenError> {
-    let error = |problem: String| {
-        let line = |partition: &Partition| {
-            let megabytes = (partition.range.end - partition.range.start) >> 20;
-            format!("{} ({megabytes} MiB)", partition.number)
-        };
-        let partitions = partitions.iter().map(line).collect::<Vec<_>>().join(", ");
-        OpenError::Partition { problem, partitions }
-    };
-    match (partitions, number) {
-        ([], None) => Ok(None),
-        ([], Some(_)) => Err(OpenError::NoPartitions),
-        ([only], None) => Ok(Some(only)),
-        (_, None) => Err(error("the image has several partitions".to_owned())),
-        (all, Some(number)) => {
-            let found = all.iter().find(|partition| partition.number == number);
-            found
-                .map(Some)
-                .ok_or_else(|| error(format!("the image has no partition {number}")))
+impl ImageContent {
+    /// Chooses the part that is opened. Other parts are looked at only if that is needed: each look
+    /// fetches data from the server.
+    fn choose(&self, partitions: &[Partition], name: Option<&PartName>) -> Result<Part, OpenError> {
+        let named = partitions
+            .iter()
+            .find(|partition| name == Some(&PartName::Partition(partition.number)));
+        match named {
+            Some(partition) => Ok(Part::Partition(partition.range.clone())),
+            None => self.parts(partitions)?.choose(name),
         }
+    }
+
+    fn parts<'a>(&self, partitions: &'a [Partition]) -> Result<Parts<'a>, OpenError> {
+        let read = |offset: u64, bytes: usize| -> io::Result<Vec<u8>> {
+            let mut buffer = vec![0; bytes];
+            self.read_at(&mut buffer, offset)?;
+            Ok(buffer)
+        };
+        Parts::find(partitions, self.bytes(), &read)
+            .map_err(system("look for logical volumes in the image"))
     }
 }
 
-/// Returns true if the kernel may be asked to mount a file system of this type from a device.
-fn is_file_system(kind: &str) -> bool {
-    !matches!(kind, "swap" | "LVM2_member" | "crypto_LUKS" | "linux_raid_member")
+/// The whole image as a device.
+struct Whole {
+    device: LoopDevice,
+    /// Length of the sectors by which the table of partitions counts.
+    sector: u32,
+    partitions: Vec<Partition>,
 }
 
-fn no_files(held: &DeviceContent) -> OpenError {
-    let content = held.shown().unwrap_or_else(|| "nothing that blkid recognises".to_owned());
-    let remedy = match held.kind.as_deref() {
-        Some("LVM2_member") => {
-            "restore it to a disk and import its volume group with 'vgimportclone'"
+impl Whole {
+    fn of(disk: &ServedDisk) -> Result<Self, OpenError> {
+        let with_sectors = |sector| -> Result<Self, OpenError> {
+            let device = looped(disk, 0..0, sector)?;
+            let partitions = partitions_in(device.path());
+            Ok(Self { device, sector, partitions })
+        };
+        let whole = with_sectors(SECTOR_BYTES)?;
+        if whole.partitions.is_empty() && DeviceContent::of(whole.device.path()).table.is_some() {
+            // A table of partitions is read by the length of the disk's sectors.
+            return with_sectors(LONG_SECTOR_BYTES);
         }
-        Some("crypto_LUKS") => "restore it to a disk and open it with 'cryptsetup'",
-        _ => "restore it to a disk",
-    };
-    OpenError::NoFiles { content, remedy }
+        Ok(whole)
+    }
+}
+
+fn system(verb: &'static str) -> impl Fn(io::Error) -> OpenError {
+    move |error| OpenError::System { verb, error }
+}
+
+fn served(content: Arc<dyn DiskContent>) -> Result<ServedDisk, OpenError> {
+    ServedDisk::serve(content).map_err(system("show the image as a disk"))
+}
+
+/// Makes a device of a range of `disk`, or of all of it if the range is empty.
+fn looped(disk: &ServedDisk, range: Range<u64>, sector: u32) -> Result<LoopDevice, OpenError> {
+    LoopDevice::with_sectors(disk.file(), range.start, range.end - range.start, sector)
+        .map_err(system("make a loop device of the image"))
+}
+
+/// Mounts the file system of the type `kind` on `device`. Returns true beside it if its journal is
+/// left out.
+fn mounted(device: &LoopDevice, kind: &str) -> Result<(DetachedMount, bool), OpenError> {
+    let path = device.path().as_os_str().as_bytes();
+    match DetachedMount::read_only(path, kind, false) {
+        Ok(mount) => Ok((mount, false)),
+        // The journal has changes that would have to be written.
+        Err(_) => {
+            let mounted = DetachedMount::read_only(path, kind, true);
+            Ok((mounted.map_err(system("mount the file system in the image"))?, true))
+        }
+    }
 }
 
 /// Returns the components of a path in an image.
@@ -234,31 +286,6 @@ pub(crate) fn components(path: &Path) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn partition(number: u32) -> Partition {
-        let start = u64::from(number) << 30;
-        Partition { number, device: "/dev/x".into(), range: start..start + (5 << 20) }
-    }
-
-    #[test]
-    fn a_partition_must_be_named_if_there_are_several() {
-        let several = [partition(1), partition(2)];
-        assert_eq!(choose(&[], None).expect("none needed"), None);
-        assert_eq!(choose(&several[..1], None).expect("the only one"), Some(&several[0]));
-        assert_eq!(choose(&several, Some(2)).expect("named"), Some(&several[1]));
-        let error = choose(&several, None).expect_err("several").to_string();
-        assert!(error.contains("1 (5 MiB), 2 (5 MiB)"), "{error}");
-        assert!(choose(&several, Some(3)).expect_err("none").to_string().contains("partition 3"));
-        assert!(choose(&[], Some(1)).is_err());
-    }
-
-    #[test]
-    fn content_without_files_says_what_to_do() {
-        let held = DeviceContent { kind: Some("LVM2_member".to_owned()), ..Default::default() };
-        let error = no_files(&held).to_string();
-        assert!(error.contains("a physical volume of LVM") && error.contains("vgimportclone"));
-        assert!(no_files(&DeviceContent::default()).to_string().contains("blkid"));
-    }
 
     #[test]
     fn a_path_has_components() {

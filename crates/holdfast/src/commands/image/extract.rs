@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use image::{ExtractReport, Extraction};
+use image::{ExtractReport, Extraction, PartName};
 use model::{ServerTime, escaped, printable};
 use serde::Serialize;
 use sys::Dir;
@@ -40,16 +40,16 @@ pub(crate) struct Args {
     /// Look into the newest image that is not newer than this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     at: Option<ServerTime>,
-    /// Number of the partition, if the image has several
-    #[arg(long, value_name = "NUMBER")]
-    partition: Option<u32>,
+    /// Number of the partition, or logical volume as VG/LV, if the image has several
+    #[arg(long, value_name = "PART")]
+    partition: Option<PartName>,
     #[command(flatten)]
     link: LinkArgs,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let target = open_target(&args.to)?;
-    let opened = opened::open(context, &args.link, &args.name, args.at, args.partition)?;
+    let opened = opened::open(context, &args.link, &args.name, args.at, args.partition.as_ref())?;
     let progress = context.progress()?;
     let reason = |error: &io::Error| opened.reason(error);
     let is_stopped = || progress.is_stopped();

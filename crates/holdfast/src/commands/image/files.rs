@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use image::FoundFile;
+use image::{FoundFile, PartName};
 use model::{Kind, ServerTime, escaped};
 use serde::Serialize;
 
@@ -23,6 +23,7 @@ use crate::{moment, quantity};
 #[command(after_help = "\
 Example:
   holdfast image files /dev/sda / --partition 2
+  holdfast image files /dev/sda /etc --partition vg0/root
   holdfast image files /dev/vg0/home /ann --at '2026-10-24' --recursive")]
 pub(crate) struct Args {
     /// Name of the image, as 'holdfast image list' shows it
@@ -34,9 +35,9 @@ pub(crate) struct Args {
     /// Look into the newest image that is not newer than this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     at: Option<ServerTime>,
-    /// Number of the partition, if the image has several
-    #[arg(long, value_name = "NUMBER")]
-    partition: Option<u32>,
+    /// Number of the partition, or logical volume as VG/LV, if the image has several
+    #[arg(long, value_name = "PART")]
+    partition: Option<PartName>,
     /// Also list everything below the directories
     #[arg(long, short)]
     recursive: bool,
@@ -45,7 +46,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let opened = opened::open(context, &args.link, &args.name, args.at, args.partition)?;
+    let opened = opened::open(context, &args.link, &args.name, args.at, args.partition.as_ref())?;
     let output = &mut context.output;
     let listed = image::list(opened.root(), &args.path, args.recursive, &mut |file| {
         write(file, output);

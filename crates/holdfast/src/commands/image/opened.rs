@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use image::{OpenError, OpenImage};
+use image::{OpenError, OpenImage, PartName};
 use model::ServerTime;
 
 use super::named;
@@ -10,18 +10,18 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::waiter::LinkArgs;
 
-/// Opens the file system in the image `name` of the time `at`, or in one of its partitions.
+/// Opens the file system in the image `name` of the time `at`, or in one of its parts.
 pub(super) fn open(
     context: &Context,
     link: &LinkArgs,
     name: &OsStr,
     at: Option<ServerTime>,
-    partition: Option<u32>,
+    part: Option<&PartName>,
 ) -> Result<OpenImage, CommandError> {
     let client = context.waiter(link)?.client()?;
     let image = named::find(&client, name, at)?;
     named::note_mixture(&image, &context.output);
-    let opened = OpenImage::open(client.image_reader(image), partition);
+    let opened = OpenImage::open(client.image_reader(image), part);
     let opened = opened.map_err(|error| match error {
         OpenError::Server(error) => CommandError::from(error),
         other => CommandError::new(other.to_string()),
