@@ -3,6 +3,7 @@
 mod administration;
 mod configuration;
 mod exports;
+mod lvm;
 mod names;
 mod packs;
 mod pages;
@@ -48,6 +49,8 @@ pub const TARGETS: &[Target] = &[
     runs::INDEX_MANIFEST,
     exports::NBD_URI,
     exports::NBD_SERVER,
+    lvm::LVM_DISK,
+    lvm::LVM_TEXT,
     scsi::SCSI_ANSWER,
     configuration::ADDRESS,
     configuration::SERVER_TOML,

@@ -68,6 +68,8 @@ tests!(
     index_manifest,
     nbd_uri,
     nbd_server,
+    lvm_disk,
+    lvm_text,
     scsi_answer,
     address,
     server_toml,
