@@ -5,6 +5,7 @@ mod guards;
 mod history;
 mod interruptions;
 mod lives;
+mod volumes;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
