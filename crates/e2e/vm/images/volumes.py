@@ -282,6 +282,41 @@ def test_lvm_xfs(scene):
     target.unlink()
 
 
+def test_lvm_inside(scene):
+    """Files come out of the volumes in the image of a disk, which is in use at the same time."""
+    disk = scene.disk("volumes")
+    group = Group(disk)
+    group.add("between", 8 * MIB)
+    # The second segment of the volume follows another volume.
+    run("lvextend", "--size", "+64M", ORIGIN)
+    run("mkfs.ext4", "-q", "-F", ORIGIN)
+    with Mount(ORIGIN) as mount:
+        make_tree(mount.path, "inside", 20 * MIB)
+        tree = manifest(mount.path)
+    run(*LVCREATE, "--snapshot", "--size", "8M", "--name", "snap", ORIGIN)
+    run(*LVCREATE, "--type", "thin-pool", "--size", "40M", "--name", "pool", GROUP)
+    run(*LVCREATE, "--type", "thin", "--virtualsize", "80M", "--thinpool", "pool", "--name", "thin",
+        GROUP)
+    settle()
+    back_up(disk, codes=(DONE, WARNED))
+    done = image("files", disk)
+    named = all(words in done.err for words in (
+        f"{GROUP}/origin (192 MiB)", f"{GROUP}/snap (8 MiB; it is a snapshot)",
+        f"{GROUP}/thin (80 MiB; it is a thin volume)"))
+    check(done.code == NOT_DONE and named, "the volumes are listed, with the reasons against some",
+          done)
+    done = image("files", disk, "--partition", f"{GROUP}/thin")
+    check(done.code == NOT_DONE and "thin volume" in done.err, "a thin volume gives no files", done)
+    target = FOLDER / "inside"
+    mapped = out("dmsetup", "ls")
+    done = image("extract", disk, "/", "--partition", f"{GROUP}/origin", "--to", target)
+    check(done.code == DONE, "the root directory of a volume of two segments is copied", done)
+    check_trees(tree, manifest(target), "all files of the volume are as they were")
+    check(out("dmsetup", "ls") == mapped, "device mapper of this machine has what it had", mapped)
+    shutil.rmtree(target)
+    group.end()
+
+
 def test_bad_sectors(scene):
     """Sectors that cannot be read are named, and everything else is right."""
     disk = scene.disk("small")
