@@ -48,6 +48,11 @@ fn start_command(server: &Server, nodes: &[&str], command: &str) {
     try_run(server, &words).expect(&[0]);
 }
 
+/// Returns the name of the schedule that was made for the last action.
+fn last_action(server: &Server) -> String {
+    events(server, &[])[0]["schedule"].as_str().expect("a name").to_owned()
+}
+
 fn events(server: &Server, options: &[&str]) -> Vec<Value> {
     let mut all = vec!["event", "list", "--limit", "100000"];
     all.extend(options);
@@ -165,7 +170,8 @@ fn work_is_cancelled_while_it_runs_and_before_it_begins() {
     let command = format!("echo run >> {}; sleep 100", file.display());
     start_command(&server, &["web-01", "web-02"], &command);
     wait_until("the task begins", || !lines(&file).is_empty());
-    server.admin(&["event", "cancel", "@1"]);
+    let action = last_action(&server);
+    server.admin(&["event", "cancel", &action]);
     let event = || events(&server, &["--node", "web-01"]).remove(0);
     wait_until("the task ends", || state(&event()) == "failed");
     assert_eq!(event()["reason"], "cancelled by an administrator");
@@ -175,7 +181,7 @@ fn work_is_cancelled_while_it_runs_and_before_it_begins() {
     assert_eq!(event()["reason"], "cancelled by an administrator");
     assert_eq!(lines(&file), ["run"]);
     server
-        .try_admin(&["event", "cancel", "@1"])
+        .try_admin(&["event", "cancel", &action])
         .expect(&[12])
         .says("no event that is pending");
 }
@@ -255,7 +261,7 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
             .collect::<Vec<_>>()
     };
     assert_eq!(names(&[]), ["nightly"]);
-    assert_eq!(names(&["--all"]), ["@1", "nightly"]);
+    assert_eq!(names(&["--all"]), [last_action(&server), "nightly".to_owned()]);
     server
         .try_admin(&["schedule", "associate", "nightly"])
         .expect(&[12])
@@ -524,13 +530,14 @@ fn an_event_that_is_paused_before_it_begins_is_held() {
     let node = Node::enrol(&server, "web-01");
     let file = scratch.join("runs");
     start_command(&server, &["web-01"], &format!("echo run >> {}", file.display()));
-    server.admin(&["event", "pause", "@1"]);
+    let action = last_action(&server);
+    server.admin(&["event", "pause", &action]);
     let _agent = agent(&node);
     // Other work shows that the agent is there.
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
-    let held = || events(&server, &["--schedule", "@1"]).remove(0);
+    let held = || events(&server, &["--schedule", &action]).remove(0);
     assert_eq!((state(&held()), lines(&file)), ("pending", Vec::new()));
-    server.admin(&["event", "resume", "@1"]);
+    server.admin(&["event", "resume", &action]);
     wait_until("the event ends", || state(&held()) == "completed");
     assert_eq!(lines(&file), ["run"]);
 }
@@ -576,7 +583,8 @@ fn the_audit_trail_names_who_changed_schedules_and_labels() {
     server.admin(&["schedule", "update", "nightly", "--time", "23:00"]);
     server.admin(&["schedule", "delete", "nightly"]);
     start_command(&server, &["web-01"], "true");
-    server.admin(&["event", "cancel", "@1"]);
+    let action = last_action(&server);
+    server.admin(&["event", "cancel", &action]);
     server.admin(&["node", "set", "web-01", "--label", "web", "--label", "old"]);
     server.admin(&["node", "set", "web-01", "--label", "new", "--unlabel", "old"]);
     server.admin(&["node", "set", "web-01", "--label", "new"]);
@@ -588,14 +596,18 @@ fn the_audit_trail_names_who_changed_schedules_and_labels() {
         .rev()
         .map(|event| format!("{}: {}", text(event, "what"), text(event, "details")))
         .collect();
+    let (started, cancelled) = (
+        format!("action started: {action}: command at 1 node"),
+        format!("events cancelled: {action}: 1 event"),
+    );
     let expected = [
         "schedule defined: nightly",
         "schedule associated: nightly: label web",
         "schedule dissociated: nightly: label web",
         "schedule changed: nightly: times 22:00 -> 23:00",
         "schedule removed: nightly",
-        "action started: @1: command at 1 node",
-        "events cancelled: @1: 1 event",
+        started.as_str(),
+        cancelled.as_str(),
         "node labels changed: web-01: +old +web",
         "node labels changed: web-01: +new -old",
     ];

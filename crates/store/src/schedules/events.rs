@@ -4,6 +4,7 @@ use catalog::{
     Association, Control, EventFilter, EventKey, EventReport, Follower, Node, ScheduleRow,
     ScheduledEvent,
 };
+use data_encoding::BASE32_NOPAD;
 use model::{NodeId, ServerTime};
 use policy::schedule::event::EventState;
 use policy::schedule::{
@@ -314,19 +315,18 @@ fn once(
     Ok(name)
 }
 
-/// Returns the next free name for a schedule of one action: `@1`, `@2` and so on.
+/// Returns a free name for a schedule of one action, as in `@3k7q2m5x`. It is drawn by chance: names
+/// that count would tell whoever starts actions how many others have started.
 fn free_name(store: &Store) -> Result<String, StoreError> {
-    let number = |row: &ScheduleRow| row.name.strip_prefix(ONCE_PREFIX)?.parse::<u64>().ok();
-    let of_schedules = store.catalog.schedules()?.iter().filter_map(number).max();
-    let last = store.catalog.mark(ONCE_MARK)?.and_then(|last| u64::try_from(last).ok());
-    let next = of_schedules.max(last).unwrap_or(0) + 1;
-    let value = i64::try_from(next).unwrap_or(i64::MAX);
-    store.catalog.commit(vec![catalog::Write::SetMark { name: ONCE_MARK, value }])?;
-    Ok(format!("{ONCE_PREFIX}{next}"))
+    let known = store.catalog.schedules()?;
+    loop {
+        let drawn = BASE32_NOPAD.encode(&sys::entropy::bytes::<5>()).to_ascii_lowercase();
+        let name = format!("{ONCE_PREFIX}{drawn}");
+        if !known.iter().any(|row| row.name == name) {
+            return Ok(name);
+        }
+    }
 }
-
-/// Mark with the number of the last schedule of one action.
-const ONCE_MARK: &str = "actions";
 
 /// Removes schedules of one action whose windows closed long ago. Their events stay.
 fn forget_old(store: &Store, now: ServerTime) -> Result<(), StoreError> {

@@ -9,7 +9,9 @@ use e2e::harness::{Node, Server, start_with_home};
 use e2e::scratch::Scratch;
 use serde_json::Value;
 
-use super::{agent, events, lines, run_command, start_command, state, try_run, wait_until};
+use super::{
+    agent, events, last_action, lines, run_command, start_command, state, try_run, wait_until,
+};
 use crate::scene::plant_files;
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -188,16 +190,17 @@ fn a_pause_is_confirmed_by_the_node() {
     let file = scratch.join("runs");
     start_command(&server, &["web-01"], &format!("echo run >> {}; sleep 1000", file.display()));
     wait_until("the task begins", || !lines(&file).is_empty());
-    let event = || events(&server, &["--schedule", "@1"]).remove(0);
+    let action = last_action(&server);
+    let event = || events(&server, &["--schedule", &action]).remove(0);
     assert_eq!(event().get("paused_since"), None);
-    server.admin(&["event", "pause", "@1"]);
+    server.admin(&["event", "pause", &action]);
     wait_until("the pause is confirmed", || event().get("paused_since").is_some());
     assert!(event()["paused_secs"].as_u64() < Some(60), "{}", event());
     let listed = server.spawn_admin(&["event", "list"]).wait().expect(&[0]);
     assert!(listed.stdout.contains("paused for 00:0"), "{listed}");
-    server.admin(&["event", "resume", "@1"]);
+    server.admin(&["event", "resume", &action]);
     wait_until("the work goes on", || event().get("paused_since").is_none());
-    server.admin(&["event", "cancel", "@1"]);
+    server.admin(&["event", "cancel", &action]);
     wait_until("the event ends", || state(&event()) == "failed");
 }
 
