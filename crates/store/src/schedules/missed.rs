@@ -43,9 +43,8 @@ impl<'a> Witness<'a> {
         let states = vec![EventState::Started, EventState::InProgress, EventState::Restarted];
         let under_way = EventFilter { states, ..EventFilter::default() };
         let under_way = store.catalog.scheduled_events(&under_way, None, usize::MAX)?.into_iter();
-        let words = |event: &ScheduledEvent| {
-            format!("event {} of schedule {}", event.number, event.key.schedule)
-        };
+        // Events are numbered over all domains, so the reason names the schedule alone.
+        let words = |event: &ScheduledEvent| format!("an event of schedule {}", event.key.schedule);
         let nodes = store.catalog.nodes()?.into_iter();
         Ok(Self {
             store,

@@ -170,9 +170,9 @@ fn a_missed_event_tells_what_the_server_knows() {
     assert_eq!(reason(&locked), "the node is locked");
     assert_eq!(reason(&idle), "the agent is connected, but it did not begin the event");
     let work = format!(
-        "the agent is connected, but it did not begin the event; event {} of schedule {} was under \
-         way",
-        event.number, event.key.schedule
+        "the agent is connected, but it did not begin the event; an event of schedule {} was \
+         under way",
+        event.key.schedule
     );
     assert_eq!(reason(&busy), work);
     assert!(end_attendance(store, idle.id, 1).expect("is recorded"));
