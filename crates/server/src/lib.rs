@@ -19,6 +19,7 @@
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
 //! | `budget` | memory that the backups of one node may take |
 //! | `measurements`, `plain` | measurements of the network, over TLS and without it |
+//! | `numbering` | numbers of objects, as callers get and give them |
 //! | `office` | the server as the service above it sees it |
 //! | `upkeep` | tasks that are due from time to time |
 //! | `refusal` | errors of the store as a client gets them |
@@ -46,6 +47,7 @@ mod limits;
 mod lists;
 mod measurements;
 mod messages;
+mod numbering;
 mod office;
 mod origin;
 mod plain;
@@ -69,6 +71,7 @@ pub use authority::{AuthorityError, Identity};
 pub use guesses::Guesses;
 pub use identities::ConnectedNode;
 pub use init::{InitError, init};
+pub use numbering::{Numbered, Numbering};
 pub use office::{Office, Registration};
 pub use origin::Origin;
 pub use run::{Beside, Readiness, RunError, run};
