@@ -7,6 +7,8 @@ use store::domains::ADMINISTRATOR;
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
 
+use crate::numbering::Numbering;
+
 /// Name of the caller of an administrator's call, as the service above notes it in a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor(pub String);
@@ -27,6 +29,12 @@ pub struct ReviewMark(pub String);
 /// Returns the limit on what the caller of a request sees, if there is one.
 pub(crate) fn sight<T>(request: &Request<T>) -> Option<Sight> {
     request.extensions().get().cloned()
+}
+
+/// Returns the way in which the caller of a request gets and gives numbers. The service above notes
+/// it in a request; without it, the caller gets the numbers of the catalogue.
+pub(crate) fn numbering<T>(request: &Request<T>) -> Numbering {
+    request.extensions().get().cloned().unwrap_or_default()
 }
 
 /// Returns the mark of the review under which a request may activate a draft, if there is one.

@@ -20,7 +20,7 @@ use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use self::progress::report;
-use crate::actor::{ReviewMark, actor, review_mark, sight};
+use crate::actor::{ReviewMark, actor, numbering, review_mark, sight};
 use crate::edge::Edge;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
@@ -716,9 +716,9 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ScheduledEventsRequest>,
     ) -> Result<Response<proto::ScheduledEventsReply>, Status> {
-        let sight = sight(&request);
+        let (sight, numbering) = (sight(&request), numbering(&request));
         let request = request.into_inner();
-        self.blocking(move |store| schedules::events(store, request, sight.as_ref()))
+        self.blocking(move |store| schedules::events(store, request, (sight.as_ref(), &numbering)))
             .await
     }
 
@@ -726,8 +726,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ScheduledEventLogRequest>,
     ) -> Result<Response<proto::ScheduledEventLogReply>, Status> {
+        let numbering = numbering(&request);
         let request = request.into_inner();
-        self.blocking(move |store| schedules::event_log(store, &request)).await
+        self.blocking(move |store| schedules::event_log(store, &request, &numbering))
+            .await
     }
 
     async fn control_events(

@@ -14,6 +14,7 @@ use crate::actor::Sight;
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::messages::schedules as forms;
+use crate::numbering::{Numbered, Numbering};
 
 /// Maximum number of events in one message: their reports are long.
 const EVENTS_MAX: usize = 1000;
@@ -159,16 +160,23 @@ fn filter(
     Ok(filter)
 }
 
+/// Returns an event as the caller gets it.
+fn event(numbering: &Numbering, event: ScheduledEvent) -> proto::ScheduledEvent {
+    let number = numbering.shown(Numbered::Event, event.number);
+    forms::event(ScheduledEvent { number, ..event })
+}
+
 /// Lists a portion of the events that the caller sees.
 pub(super) fn events(
     store: &Store,
     request: proto::ScheduledEventsRequest,
-    sight: Option<&Sight>,
+    (sight, numbering): (Option<&Sight>, &Numbering),
 ) -> Result<proto::ScheduledEventsReply, StoreError> {
     let mut filter = filter(store, &request, sight)?;
     let portion = Portion::parse(request.portion).at_most(EVENTS_MAX);
-    let (from, limit) = (portion.first_number()?, portion.read_max());
-    let now = sys::clock::now();
+    let from = portion.first_number()?.map(|from| numbering.given(Numbered::Event, from));
+    let (limit, now) = (portion.read_max(), sys::clock::now());
+    let shown = |one: ScheduledEvent| event(numbering, one);
     // Events of the future come first, and have no number: the next portion begins with another.
     let mut future = Vec::new();
     if filter.states.contains(&EventState::Future) {
@@ -179,7 +187,7 @@ pub(super) fn events(
             future.drain(..future.len().saturating_sub(limit - 1));
         }
         if filter.states.is_empty() {
-            let events = future.into_iter().map(forms::event).collect();
+            let events = future.into_iter().map(shown).collect();
             return Ok(proto::ScheduledEventsReply {
                 events,
                 next: Bytes::new(),
@@ -200,11 +208,11 @@ pub(super) fn events(
     if request.watches {
         schedules::watch(store, &events, now)?;
     }
-    let events = future.into_iter().chain(events).map(forms::event).collect();
+    let events = future.into_iter().chain(events).map(shown).collect();
     let Section { items, next } =
         portion.cut(events, |event: &proto::ScheduledEvent| number_key(event.number));
     let next = match reached {
-        Some(reached) if next.is_empty() => number_key(reached),
+        Some(reached) if next.is_empty() => number_key(numbering.shown(Numbered::Event, reached)),
         _ => next,
     };
     Ok(proto::ScheduledEventsReply { events: items, next, is_filtered: true })
@@ -213,12 +221,15 @@ pub(super) fn events(
 pub(super) fn event_log(
     store: &Store,
     request: &proto::ScheduledEventLogRequest,
+    numbering: &Numbering,
 ) -> Result<proto::ScheduledEventLogReply, StoreError> {
-    let (event, log) = schedules::find_event(store, request.number)?;
+    let number = numbering.given(Numbered::Event, request.number);
+    let (found, log) = schedules::find_event(store, number)?;
     if request.watches {
-        schedules::watch(store, std::slice::from_ref(&event), sys::clock::now())?;
+        schedules::watch(store, std::slice::from_ref(&found), sys::clock::now())?;
     }
-    Ok(proto::ScheduledEventLogReply { event: Some(forms::event(event)), log: log.into() })
+    let event = Some(event(numbering, found));
+    Ok(proto::ScheduledEventLogReply { event, log: log.into() })
 }
 
 pub(super) fn control(

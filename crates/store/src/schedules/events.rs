@@ -121,11 +121,9 @@ pub fn seen_events(
 
 /// Returns the event with this number, and the end of its log.
 pub fn find_event(store: &Store, number: u64) -> Result<(ScheduledEvent, Vec<u8>), StoreError> {
-    let unknown = || {
-        StoreError::not_found(format!(
-            "there is no event {number}; 'holdfast admin event list' shows the events"
-        ))
-    };
+    // Not every caller knows the event by this number.
+    let unknown =
+        || StoreError::not_found("there is no such event; 'holdfast admin event list' shows all");
     let event = event_numbered(store, number)?.ok_or_else(unknown)?;
     store.catalog.scheduled_event(&event.key)?.ok_or_else(unknown)
 }

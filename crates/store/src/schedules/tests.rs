@@ -261,7 +261,7 @@ fn an_event_keeps_its_report_and_the_end_of_its_log() {
     let (event, log) = find_event(store, event.number).expect("is found");
     assert_eq!((event.state, event.code), (EventState::Completed, Some(4)));
     assert_eq!((event.reason.as_str(), log.as_slice()), ("2 files failed", &b"the end"[..]));
-    refused(find_event(store, event.number + 1), "there is no event");
+    refused(find_event(store, event.number + 1), "there is no such event");
     let target = EventTarget { schedule: event.key.schedule, node: None };
     refused(control(store, &target, Control::Pause, "anna"), "no event that is pending");
 }
