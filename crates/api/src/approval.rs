@@ -7,6 +7,7 @@
 use catalog::{ApprovalRow, ApprovalState, CatalogError};
 use model::{DomainId, NodeId, PersonId, PoolId};
 use serde_json::Value;
+use server::Numbered;
 use store::StoreError;
 use store::nodes::note;
 
@@ -73,8 +74,10 @@ pub(crate) fn guard(desk: &Desk, caller: &Caller, order: &dyn Order) -> Answer<(
             && request(row)[OBJECT].as_str() == Some(&object)
     };
     let rows = store.catalog.approvals(None, LOOKED_AT_MAX)?;
+    let shown = |number: u64| desk.numbering(caller).shown(Numbered::Approval, number);
     if let Some(row) = rows.iter().find(waits) {
-        let text = format!("such a request for {object} waits already, as number {}", row.number);
+        let number = shown(row.number);
+        let text = format!("such a request for {object} waits already, as number {number}");
         return Err(Problem::conflict(text));
     }
     let row = ApprovalRow {
@@ -91,6 +94,7 @@ pub(crate) fn guard(desk: &Desk, caller: &Caller, order: &dyn Order) -> Answer<(
     };
     let number = store.catalog.add_approval(&row)?;
     note(store, &caller.name, "approval asked", format!("{number}: {}", row.summary))?;
+    let number = shown(number);
     let text = format!(
         "the request waits as number {number}; another person has to approve it: on the page, by \
          'holdfast admin approval approve {number}', or by POST /v1/approvals/{number}/decision"

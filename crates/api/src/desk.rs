@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use model::PersonId;
 use serde_json::Value;
-use server::{Guesses, Office, Origin};
+use server::{Guesses, Numbering, Office, Origin};
 use store::Store;
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
+use crate::caller::Caller;
 use crate::login_guesses::LoginGuesses;
 use crate::oidc::{OidcError, Provider};
 use crate::passwords::Passwords;
@@ -39,6 +40,8 @@ pub(crate) struct Desk {
     streams: Streams,
     /// Key of the digests of requests that are kept.
     pub(crate) answers_key: [u8; 32],
+    /// Numbers for callers who do not see the objects of all domains.
+    covered: Numbering,
     /// The document of all operations.
     pub(crate) document: Value,
 }
@@ -50,6 +53,8 @@ const STREAMS_MAX: usize = 128;
 const ACCOUNT_STREAMS_MAX: usize = 8;
 /// Purpose of the key of digests of kept requests.
 const ANSWERS: &str = "holdfast v1 kept requests of the service";
+/// Purpose of the key of numbers that tell nothing of other domains.
+const NUMBERS: &str = "holdfast v1 numbers of the service";
 /// Purpose of the key with which the service seals.
 const SEALS: &str = "holdfast v1 secrets of the service";
 
@@ -59,6 +64,7 @@ impl Desk {
         let oidc = settings.map(|settings| Provider::new(settings, folder)).transpose()?;
         let seals = SealKey::new(&office.store().secrets.derived_key(SEALS));
         let answers_key = office.store().secrets.derived_key(ANSWERS);
+        let covered = Numbering::covered(office.store().secrets.derived_key(NUMBERS));
         Ok(Self {
             office,
             passwords: Passwords::new(),
@@ -72,6 +78,7 @@ impl Desk {
             work: Arc::new(Semaphore::new(WORK_MAX)),
             streams: Streams::default(),
             answers_key,
+            covered,
             document,
         })
     }
@@ -105,6 +112,11 @@ impl Desk {
         }
         *own += 1;
         Ok(StreamSeat { streams: self.streams.clone(), account: account.to_owned() })
+    }
+
+    /// Returns the way in which the caller gets and gives numbers that count over all domains.
+    pub(crate) fn numbering(&self, caller: &Caller) -> Numbering {
+        if caller.is_staff() { Numbering::plain() } else { self.covered.clone() }
     }
 
     /// Returns the addresses by which nodes reach the servers.

@@ -148,6 +148,7 @@ async fn admit(State(desk): State<Arc<Desk>>, mut request: Request, next: Next) 
         Err(_) => return Status::internal("the call was ended by a bug").into_http(),
     };
     request.extensions_mut().insert(Actor(caller.name.clone()));
+    request.extensions_mut().insert(desk.numbering(&caller));
     match admission {
         Admission::Everywhere if !may_wait(&desk, &path) => next.run(request).await,
         admission => {

@@ -69,6 +69,7 @@ enum Object {
         domain: String,
         is_lock: bool,
     },
+    /// The event with this number, as the caller gives it.
     Event(u64),
     /// The nodes, the domains or the events that the caller may see.
     List,

@@ -9,6 +9,7 @@ use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use server::{Numbered, Numbering};
 use store::nodes::note;
 
 use crate::call::{Answer, Call};
@@ -188,11 +189,11 @@ impl Names {
         node.map(|(name, ..)| &name[..])
     }
 
-    fn describe(&self, row: AlertRow) -> AlertDocument {
+    fn describe(&self, numbering: &Numbering, row: AlertRow) -> AlertDocument {
         let node = row.node.and_then(|node| self.nodes.get(&node));
         let domain = node.map(|(_, domain, _)| *domain).or(row.domain);
         AlertDocument {
-            number: row.number,
+            number: numbering.shown(Numbered::Alert, row.number),
             kind: row.kind,
             object: row.object,
             domain: domain.and_then(|domain| self.domains.get(&domain).cloned()),
@@ -212,19 +213,20 @@ impl Names {
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<AlertDocument>> {
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let filter = AlertFilter { is_open: call.query.state.map(|state| state == State::Open) };
-    let first = portion.first_number()?;
+    let numbering = call.desk.numbering(&call.caller);
+    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Alert, first));
     let mut rows = call.desk.store().catalog.alerts(filter, first, LOOKED_AT_MAX)?;
     let names = Names::read(&call.desk)?;
     rows.retain(|row| call.caller.may(Area::Alerts, Right::Read, names.subject(row)));
     rows.truncate(portion.read_max());
-    let page = portion.page(rows, |row| row.number.to_string().into_bytes());
-    let items = page.items.into_iter().map(|row| names.describe(row)).collect();
-    Ok(Page { items, next: page.next })
+    let alerts = rows.into_iter().map(|row| names.describe(&numbering, row)).collect();
+    Ok(portion.page(alerts, |one: &AlertDocument| one.number.to_string().into_bytes()))
 }
 
 fn acknowledge(call: &mut Call<AlertPath, Empty, AcknowledgementBody>) -> Answer<AlertDocument> {
-    let (store, number) = (call.desk.store(), call.path.alert);
-    let absent = || Problem::not_found("alert", &number.to_string());
+    let (store, numbering) = (call.desk.store(), call.desk.numbering(&call.caller));
+    let number = numbering.given(Numbered::Alert, call.path.alert);
+    let absent = || Problem::not_found("alert", &call.path.alert.to_string());
     let words = &call.body.note;
     if words.len() > NOTE_BYTES_MAX || words.chars().any(char::is_control) {
         let text = format!("a note has at most {NOTE_BYTES_MAX} bytes, on one line");
@@ -246,7 +248,7 @@ fn acknowledge(call: &mut Call<AlertPath, Empty, AcknowledgementBody>) -> Answer
         return Err(Problem::conflict("the alert is over, or somebody has acknowledged it"));
     }
     note(store, by, "alert acknowledged", format!("{number}: {}", row.text))?;
-    Ok(names.describe(store.catalog.alert(number)?))
+    Ok(names.describe(&numbering, store.catalog.alert(number)?))
 }
 
 fn test(call: &mut Call<Empty, Empty, TestBody>) -> Answer<TestDocument> {

@@ -11,6 +11,7 @@ use catalog::{ApprovalRow, ApprovalState, CatalogError, Decision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use server::{Numbered, Numbering};
 use store::nodes::note;
 
 use super::orders;
@@ -89,7 +90,7 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::delete("approvals.withdraw", path, Area::Account, summary), withdraw);
 }
 
-fn describe(caller: &Caller, row: ApprovalRow) -> ApprovalDocument {
+fn describe(numbering: &Numbering, caller: &Caller, row: ApprovalRow) -> ApprovalDocument {
     let is_own = approval::is_own(caller, &row);
     let state = match row.state {
         ApprovalState::Waiting => "waiting",
@@ -100,7 +101,7 @@ fn describe(caller: &Caller, row: ApprovalRow) -> ApprovalDocument {
         ApprovalState::Failed => "failed",
     };
     ApprovalDocument {
-        number: row.number,
+        number: numbering.shown(Numbered::Approval, row.number),
         operation: row.operation,
         summary: row.summary,
         asked_by: row.asked_by,
@@ -126,17 +127,19 @@ fn may(desk: &Desk, caller: &Caller, row: Option<&ApprovalRow>, right: Right) ->
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocument>> {
     let portion = call.query.portion()?;
-    let first = portion.first_number()?;
+    let numbering = call.desk.numbering(&call.caller);
+    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Approval, first));
     let mut rows = call.desk.store().catalog.approvals(first, LISTED_MAX)?;
     rows.retain(|row| may(&call.desk, &call.caller, Some(row), Right::Read));
     rows.truncate(portion.read_max());
-    let page = portion.page(rows, |row| row.number.to_string().into_bytes());
-    let items = page.items.into_iter().map(|row| describe(&call.caller, row)).collect();
-    Ok(Page { items, next: page.next })
+    let requests = rows.into_iter().map(|row| describe(&numbering, &call.caller, row)).collect();
+    Ok(portion.page(requests, |one: &ApprovalDocument| one.number.to_string().into_bytes()))
 }
 
-fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ApprovalRow> {
-    let absent = || Problem::not_found("request for approval", &number.to_string());
+/// Finds a request that the caller may see, by the number that the caller gives.
+fn find(desk: &Desk, caller: &Caller, given: u64) -> Answer<ApprovalRow> {
+    let absent = || Problem::not_found("request for approval", &given.to_string());
+    let number = desk.numbering(caller).given(Numbered::Approval, given);
     if i64::try_from(number).is_err() {
         return Err(absent());
     }
@@ -191,7 +194,7 @@ fn decide(call: &mut Call<ApprovalPath, Empty, DecisionBody>) -> Answer<Approval
             note(desk.store(), &caller.name, "approval refused", told(&row))?;
         }
     }
-    Ok(describe(caller, desk.store().catalog.approval(row.number)?))
+    Ok(describe(&desk.numbering(caller), caller, desk.store().catalog.approval(row.number)?))
 }
 
 fn withdraw(call: &mut Call<ApprovalPath, Empty, Empty>) -> Answer<ApprovalDocument> {
@@ -203,7 +206,7 @@ fn withdraw(call: &mut Call<ApprovalPath, Empty, Empty>) -> Answer<ApprovalDocum
     }
     end_waiting(desk, caller, &row, ApprovalState::Withdrawn, "")?;
     note(desk.store(), &caller.name, "approval withdrawn", told(&row))?;
-    Ok(describe(caller, desk.store().catalog.approval(row.number)?))
+    Ok(describe(&desk.numbering(caller), caller, desk.store().catalog.approval(row.number)?))
 }
 
 fn told(row: &ApprovalRow) -> String {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use server::Numbered;
 use store::lifecycle::baselines;
 
 use super::found_node::find_node;
@@ -53,25 +54,27 @@ fn list(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BaselineItem
     let portion = call.query.portion()?;
     let rights = (Area::Work, Right::Read);
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
-    let (from, limit) = (portion.first_number()?, portion.read_max());
-    let rows = baselines::list(call.desk.store(), &node, from, limit)?;
-    let page = portion.page(rows, |row| row.number.to_string().into_bytes());
-    let items = page.items.into_iter();
-    let items = items.map(|row| BaselineItem { number: row.number, made: Time(row.made) });
-    Ok(Page { items: items.collect(), next: page.next })
+    let numbering = call.desk.numbering(&call.caller);
+    let from = portion.first_number()?.map(|from| numbering.given(Numbered::Baseline, from));
+    let rows = baselines::list(call.desk.store(), &node, from, portion.read_max())?;
+    let number = |number: u64| numbering.shown(Numbered::Baseline, number);
+    let items = rows.into_iter();
+    let items = items.map(|row| BaselineItem { number: number(row.number), made: Time(row.made) });
+    Ok(portion.page(items.collect(), |one: &BaselineItem| one.number.to_string().into_bytes()))
 }
 
 fn get(call: &mut Call<BaselinePath, Empty, Empty>) -> Answer<BaselineDocument> {
     let BaselinePath { node, baseline } = &call.path;
     let node = find_node(&call.desk, &call.caller, node, (Area::Work, Right::Read))?.node;
     let absent = || Problem::not_found("baseline", &baseline.to_string());
-    if i64::try_from(*baseline).is_err() {
+    let number = call.desk.numbering(&call.caller).given(Numbered::Baseline, *baseline);
+    if i64::try_from(number).is_err() {
         return Err(absent());
     }
-    let rows = baselines::list(call.desk.store(), &node, Some(*baseline), 1)?;
-    let row = rows.into_iter().find(|row| row.number == *baseline).ok_or_else(absent)?;
+    let rows = baselines::list(call.desk.store(), &node, Some(number), 1)?;
+    let row = rows.into_iter().find(|row| row.number == number).ok_or_else(absent)?;
     let damaged = || Problem::new(Kind::Damaged, "the baseline cannot be read");
     let document = wire::decode_baseline(&row.document).ok_or_else(damaged)?;
     let document = serde_json::from_slice(&document).map_err(|_| damaged())?;
-    Ok(BaselineDocument { number: row.number, made: Time(row.made), document })
+    Ok(BaselineDocument { number: *baseline, made: Time(row.made), document })
 }

@@ -10,6 +10,7 @@ use policy::schedule::{Definition, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use server::{Numbered, Numbering};
 use store::schedules::{self, EventConditions, EventTarget};
 
 use super::domains::NOTHING;
@@ -38,7 +39,7 @@ const LOOKS_PER_SIGN: u32 = 15;
 /// An event.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
 pub(super) struct EventDocument {
-    number: u64,
+    pub(super) number: u64,
     schedule: String,
     /// Kind of the work, as in the definition of the schedule; absent if the schedule is gone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,15 +196,19 @@ fn works(desk: &Desk) -> Answer<BTreeMap<String, Work>> {
 }
 
 /// Describes one event.
-fn describe_one(desk: &Desk, event: ScheduledEvent) -> Answer<EventDocument> {
+fn describe_one(desk: &Desk, caller: &Caller, event: ScheduledEvent) -> Answer<EventDocument> {
     let work = works(desk)?.get(&event.key.schedule).copied();
-    Ok(describe(event, work))
+    Ok(describe(&desk.numbering(caller), event, work))
 }
 
-pub(super) fn describe(event: ScheduledEvent, work: Option<Work>) -> EventDocument {
+pub(super) fn describe(
+    numbering: &Numbering,
+    event: ScheduledEvent,
+    work: Option<Work>,
+) -> EventDocument {
     let is_running = event.state.is_running();
     EventDocument {
-        number: event.number,
+        number: numbering.shown(Numbered::Event, event.number),
         work: work.map(Work::name),
         schedule: event.key.schedule,
         node: event.node_name.map(|name| name.to_string()),
@@ -303,26 +308,29 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>>
         Some(node) => sees_all || visible.contains(&node),
         None => sees_tasks && !only_nodes,
     };
-    let (first, limit) = (portion.first_number()?, portion.read_max());
-    let seen = schedules::seen_events(store, &filter, first, limit, &sees)?;
-    let key = |event: &ScheduledEvent| event.number.to_string().into_bytes();
-    let page = portion.page_until(seen.events, key, seen.reached);
+    let numbering = call.desk.numbering(&call.caller);
+    let shown = |number: u64| numbering.shown(Numbered::Event, number);
+    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Event, first));
+    let seen = schedules::seen_events(store, &filter, first, portion.read_max(), &sees)?;
+    let key = |event: &ScheduledEvent| shown(event.number).to_string().into_bytes();
+    let page = portion.page_until(seen.events, key, seen.reached.map(shown));
     let (works, reports) = (works(&call.desk)?, call.query.reports.unwrap_or(false));
     let items = page.items.into_iter().map(|event| {
         let work = works.get(&event.key.schedule).copied();
-        let document = describe(event, work);
+        let document = describe(&numbering, event, work);
         EventDocument { report: document.report.filter(|_| reports), ..document }
     });
     Ok(Page { items: items.collect(), next: page.next })
 }
 
-/// Finds an event that the caller may see.
-fn find(desk: &Desk, caller: &Caller, number: u64) -> Answer<ScheduledEvent> {
+/// Finds an event that the caller may see, by the number that the caller gives.
+fn find(desk: &Desk, caller: &Caller, given: u64) -> Answer<ScheduledEvent> {
+    let number = desk.numbering(caller).given(Numbered::Event, given);
     let found = schedules::event_numbered(desk.store(), number)?;
     let sees = sees(desk, caller, found.as_ref());
     found
         .filter(|_| sees)
-        .ok_or_else(|| Problem::not_found("event", &number.to_string()))
+        .ok_or_else(|| Problem::not_found("event", &given.to_string()))
 }
 
 /// Fails unless the caller may see the event.
@@ -332,27 +340,29 @@ pub(crate) fn require(desk: &Desk, caller: &Caller, number: u64) -> Answer<()> {
 
 fn get(call: &mut Call<EventPath, Empty, Empty>) -> Answer<EventDocument> {
     let event = find(&call.desk, &call.caller, call.path.event)?;
-    describe_one(&call.desk, event)
+    describe_one(&call.desk, &call.caller, event)
 }
 
 fn log(call: &mut Call<EventPath, Empty, Empty>) -> Answer<LogDocument> {
-    find(&call.desk, &call.caller, call.path.event)?;
-    let (event, log) = schedules::find_event(call.desk.store(), call.path.event)?;
+    let number = find(&call.desk, &call.caller, call.path.event)?.number;
+    let (event, log) = schedules::find_event(call.desk.store(), number)?;
     let log = String::from_utf8_lossy(&log).into_owned();
-    Ok(LogDocument { event: describe_one(&call.desk, event)?, log })
+    let event = describe_one(&call.desk, &call.caller, event)?;
+    Ok(LogDocument { event, log })
 }
 
 fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
-    let number = call.path.event;
-    let first = find(&call.desk, &call.caller, number)?;
+    let first = find(&call.desk, &call.caller, call.path.event)?;
+    let number = first.number;
     let work = works(&call.desk)?.get(&first.key.schedule).copied();
     let (desk, caller) = (std::sync::Arc::clone(&call.desk), call.caller.clone());
+    let numbering = desk.numbering(&caller);
     let began = sys::clock::monotonic();
     let source = move |sink: &mut dyn std::io::Write| {
         let (mut event, mut told, mut looks) = (first, None, 0_u32);
         loop {
             let is_over = event.ended.is_some() && !event.state.is_running();
-            let document = describe(event.clone(), work);
+            let document = describe(&numbering, event.clone(), work);
             if told.as_ref() != Some(&document) {
                 let json = String::from_utf8(crate::routes::document(&document))
                     .map_err(std::io::Error::other)?;
@@ -400,7 +410,7 @@ fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument>
     schedules::control(call.desk.store(), &target, control, &call.caller.name)?;
     call.desk.office.announce()?;
     let event = find(&call.desk, &call.caller, call.path.event)?;
-    describe_one(&call.desk, event)
+    describe_one(&call.desk, &call.caller, event)
 }
 
 /// Returns the area of a run with this definition: what gets at the contents of a node's files is

@@ -7,6 +7,7 @@ use model::ServerTime;
 use policy::schedule::event::EventState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use server::Numbered;
 
 use super::node_lists::{NodeFilter, Register, visible_nodes};
 use crate::call::{Answer, Call};
@@ -150,7 +151,12 @@ fn hours_of(
     };
     let events = catalog.scheduled_events(&filter, None, LOOKED_AT_MAX)?;
     let sessions = catalog.sessions_since(node.id, from, LOOKED_AT_MAX)?;
-    Ok(hours(&events, &sessions, (from, to)))
+    let numbering = call.desk.numbering(&call.caller);
+    let mut hours = hours(&events, &sessions, (from, to));
+    for number in hours.iter_mut().flat_map(|hour| &mut hour.events) {
+        *number = numbering.shown(Numbered::Event, *number);
+    }
+    Ok(hours)
 }
 
 /// Sorts events and finished backups into hours.

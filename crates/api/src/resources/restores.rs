@@ -1,5 +1,6 @@
 //! Restores that a node carries out by its agent: ordered by a request, watched as events.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use catalog::{EventFilter, ScheduledEvent};
@@ -10,6 +11,7 @@ use policy::schedule::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use server::{Numbered, Numbering};
 use store::schedules;
 
 use super::events::{self, EventDocument};
@@ -184,7 +186,7 @@ fn start(call: &mut Call<Empty, Empty, RestoreBody>) -> Answer<RestoreDocument> 
     desk.office.announce()?;
     let event = of_schedule(desk, &name)?.pop();
     let missing = || Problem::new(Kind::Damaged, "the event of the restore is missing");
-    Ok(describe(event.ok_or_else(missing)?, &definition))
+    Ok(describe(&desk.numbering(caller), event.ok_or_else(missing)?, &definition))
 }
 
 /// Returns the events of a schedule that was made for one order.
@@ -193,10 +195,14 @@ fn of_schedule(desk: &Desk, schedule: &str) -> Answer<Vec<ScheduledEvent>> {
     Ok(schedules::node_events(desk.store(), &filter, None, PATHS_MAX)?)
 }
 
-fn describe(event: ScheduledEvent, definition: &Definition) -> RestoreDocument {
+fn describe(
+    numbering: &Numbering,
+    event: ScheduledEvent,
+    definition: &Definition,
+) -> RestoreDocument {
     let action = &definition.action;
     RestoreDocument {
-        event: events::describe(event, Some(action.work)),
+        event: events::describe(numbering, event, Some(action.work)),
         paths: action.objects.iter().map(|word| Bytes(word.0.clone())).collect(),
         options: action.options.clone(),
     }
@@ -208,21 +214,24 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<RestoreDocument
     let node = call.query.node.as_ref();
     let node = node.map(|name| find_node(desk, caller, name, (Area::Work, Right::Read)));
     let node = node.transpose()?.map(|found| found.node.id);
-    let mut restores: BTreeMap<u64, RestoreDocument> = BTreeMap::new();
+    let numbering = desk.numbering(caller);
+    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Event, first));
+    let mut restores: BTreeMap<Reverse<u64>, RestoreDocument> = BTreeMap::new();
     for schedule in schedules::list(desk.store(), None)? {
         if schedule.definition.action.work != Work::Restore {
             continue;
         }
         for event in of_schedule(desk, &schedule.row.name)? {
             let is_wanted = node.is_none() || event.key.node == node;
-            if is_wanted && sees(desk, caller, &event) {
-                restores.insert(u64::MAX - event.number, describe(event, &schedule.definition));
+            let is_of_rest = first.is_none_or(|first| event.number <= first);
+            if is_wanted && is_of_rest && sees(desk, caller, &event) {
+                let number = Reverse(event.number);
+                restores.insert(number, describe(&numbering, event, &schedule.definition));
             }
         }
     }
-    let all = restores.into_iter().collect();
-    let page = portion.page_of(all, |(key, _): &(u64, _)| format!("{key:020}").into_bytes());
-    Ok(Page { items: page.items.into_iter().map(|(_, one)| one).collect(), next: page.next })
+    let rest = restores.into_values().take(portion.read_max()).collect();
+    Ok(portion.page(rest, |one: &RestoreDocument| one.event.number.to_string().into_bytes()))
 }
 
 /// Returns true if the caller may see what is restored at the node of the event.

@@ -138,7 +138,8 @@ fn start(call: &mut Call<Empty, Empty, StartBody>) -> Answer<EventDocument> {
     let action = action(&call.body)?;
     let event = schedules::start_task(call.desk.store(), &action, &call.caller.name)?;
     call.desk.office.announce()?;
-    Ok(events::describe(event, Some(action.work)))
+    let numbering = call.desk.numbering(&call.caller);
+    Ok(events::describe(&numbering, event, Some(action.work)))
 }
 
 #[cfg(test)]
