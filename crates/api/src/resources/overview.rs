@@ -8,6 +8,7 @@ use model::{NodeId, ServerTime};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use server::Numbered;
 use store::lifecycle::usage;
 use store::quotas::{self, LimitUse};
 
@@ -89,14 +90,14 @@ impl RiskDocument {
         Self { kind, object, node: Some(node), is_urgent, since, alert: None, text }
     }
 
-    fn of_alert(kind: Kind, row: AlertRow, node: Option<&str>) -> Self {
+    fn of_alert(kind: Kind, (number, row): (u64, AlertRow), node: Option<&str>) -> Self {
         Self {
             kind: kind.name(),
             object: row.object,
             node: node.map(str::to_owned),
             is_urgent: kind.is_urgent(),
             since: Some(Time(row.opened)),
-            alert: Some(row.number),
+            alert: Some(number),
             text: row.text,
         }
     }
@@ -221,11 +222,13 @@ fn alerts_at_risk(
 ) -> Answer<Vec<RiskDocument>> {
     let open = AlertFilter { is_open: Some(true) };
     let rows = call.desk.store().catalog.alerts(open, None, LOOKED_AT_MAX)?;
+    let numbering = call.desk.numbering(&call.caller);
     let risk = |row: AlertRow| {
         let kind = Kind::of_name(&row.kind).filter(|kind| ALERTS.contains(kind))?;
         let is_seen = call.caller.may(Area::Alerts, Right::Read, names.subject(&row));
         let node = names.node(&row);
-        is_seen.then(|| RiskDocument::of_alert(kind, row, node))
+        let number = numbering.shown(Numbered::Alert, row.number);
+        is_seen.then(|| RiskDocument::of_alert(kind, (number, row), node))
     };
     Ok(rows.into_iter().filter_map(risk).collect())
 }
