@@ -284,6 +284,7 @@ fn a_move_to_a_domain_that_keeps_less_waits_for_a_second_person() {
     let path = last_request(&second);
     service.root.post(&path, &approve).expect(403);
     anna.post(&path, &approve).expect(404);
+    assert_eq!(anna.get("/v1/approvals").expect(200).json()["items"], json!([]));
     // The second person approves what was reviewed, and nothing else.
     service.root.patch(&draft("LONG"), &class("STANDARD", "120")).expect(200);
     service.root.post(&activation("LONG"), &json!({})).expect(200);

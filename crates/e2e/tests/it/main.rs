@@ -105,6 +105,8 @@ mod mutants;
 #[cfg(test)]
 mod network;
 #[cfg(test)]
+mod numbers;
+#[cfg(test)]
 mod object_lock;
 #[cfg(test)]
 mod observed;

@@ -67,6 +67,12 @@ fn alerts_are_risks_of_those_who_may_see_them() {
     assert_eq!((&own["nodes"], &own["nodes_at_risk"]), (&json!(1), &json!(1)));
     let alerts = lab.get("/v1/alerts").expect(200).json();
     assert_eq!(own["items"][0]["alert"], alerts["items"][0]["number"]);
+    let number = |caller: &Caller| {
+        let alerts = caller.get("/v1/alerts").expect(200).json();
+        alerts["items"][0]["number"].as_u64().unwrap()
+    };
+    let (of_lab, of_root) = (number(&lab), number(&service.root));
+    assert!(of_root < 1_000_000 && of_lab > 1_000_000, "{of_lab} tells of the alerts of others");
     let nothing = stranger.get("/v1/risks").expect(200).json();
     assert_eq!(nothing, json!({ "nodes": 0, "nodes_at_risk": 0, "items": [] }));
 }
