@@ -96,8 +96,8 @@ pub use registrations::{NodeAlteration, NodeRegistration, Registrations};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use restores::{RestoreRow, Restores};
 pub use schedules::{
-    Association, Control, EventFilter, EventKey, EventProgress, EventReport, Follower, ScheduleRow,
-    ScheduledEvent, Schedules,
+    Association, Control, EventFilter, EventKey, EventProgress, EventReport, EventSight, Follower,
+    ScheduleRow, ScheduledEvent, Schedules,
 };
 pub use sessions::{SessionRow, Sessions};
 pub use sign_ins::{SignInRow, SignIns};

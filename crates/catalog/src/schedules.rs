@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{DomainId, NodeId, NodeName, ServerTime};
+use model::{DomainId, NodeId, NodeName, PersonId, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Report};
 
@@ -90,6 +90,13 @@ impl Control {
     pub const ALL: [Self; 3] = [Self::Pause, Self::Resume, Self::Cancel];
 }
 
+/// The events that a caller sees: those of the nodes of some domains, and of the nodes of an owner.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct EventSight {
+    pub domains: BTreeSet<DomainId>,
+    pub owner: Option<PersonId>,
+}
+
 /// Selection of events; a field that is `None` or empty selects all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventFilter {
@@ -108,6 +115,10 @@ pub struct EventFilter {
     pub closes_by: Option<ServerTime>,
     /// True for work of the server itself only.
     pub is_of_server: bool,
+    /// True for work of nodes only.
+    pub is_of_nodes: bool,
+    /// Only events that a caller sees.
+    pub seen: Option<EventSight>,
     /// Only events of nodes with this label.
     pub label: Option<String>,
     /// Only events of nodes of this domain.

@@ -1,17 +1,22 @@
 //! Statements about the events of schedules. The next state of an event is policy's decision
 //! (`policy::schedule::event`). The statements for many events at once follow the same rules.
 
-use model::{NodeId, NodeName, ServerTime};
+use model::{DomainId, NodeId, NodeName, PersonId, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Progress};
 
 use super::{Row, Sql, ToValue, code, params, require, row_count, row_number};
 use crate::{
-    CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, ScheduledEvent,
+    CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, EventSight,
+    ScheduledEvent,
 };
 
 /// Number of the server itself in the column of nodes. Nodes count from 1.
 const SERVER: u32 = 0;
+
+/// Numbers that no domain and no person has.
+const NO_DOMAIN: DomainId = DomainId(u32::MAX);
+const NOBODY: PersonId = PersonId(u32::MAX);
 
 /// States of a node that works.
 const RUNNING: [EventState; 3] =
@@ -132,6 +137,9 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
     if filter.is_of_server {
         add("scheduled_event.node = ?", Box::new(SERVER));
     }
+    if filter.is_of_nodes {
+        add("scheduled_event.node <> ?", Box::new(SERVER));
+    }
     if let Some(schedule) = &filter.schedule {
         add("lower(schedule) = ?", Box::new(schedule.to_ascii_lowercase()));
     }
@@ -173,6 +181,11 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
         let padding = schedules.last().into_iter().cycle();
         values.extend(schedules.iter().chain(padding).take(places).map(|name| boxed(name.clone())));
     }
+    if let Some(sight) = &filter.seen {
+        let (condition, seen) = seen(sight);
+        conditions.push(condition);
+        values.extend(seen);
+    }
     if let Some(text) = &filter.text {
         let of_node =
             format!("scheduled_event.node IN (SELECT id FROM node WHERE {})", like("name"));
@@ -181,6 +194,28 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
         values.extend((0..3).map(|_| boxed(pattern(text))));
     }
     (conditions, values)
+}
+
+/// Returns the condition of the events that a caller sees, and the values of its parameters. The
+/// nodes are found first, so that the time depends on what the caller sees, and not on the rest.
+fn seen(EventSight { domains, owner }: &EventSight) -> (String, Values) {
+    // Each number of places makes another statement, which a connection keeps prepared.
+    let places = domains.len().max(1).next_power_of_two();
+    let condition = format!(
+        "scheduled_event.node IN (SELECT id FROM node WHERE domain IN ({})
+                                  UNION SELECT node FROM node_detail WHERE owner = ?)",
+        vec!["?"; places].join(", ")
+    );
+    let padding = domains.last().copied().unwrap_or(NO_DOMAIN);
+    let domains = domains.iter().copied().chain(std::iter::repeat(padding)).take(places);
+    let mut values: Values = Vec::new();
+    values.extend(domains.map(|domain| number(domain.0)));
+    values.push(number(owner.unwrap_or(NOBODY).0));
+    (condition, values)
+}
+
+fn number(number: u32) -> Box<dyn ToValue> {
+    Box::new(number)
 }
 
 fn boxed(value: String) -> Box<dyn ToValue> {

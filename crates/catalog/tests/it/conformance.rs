@@ -232,6 +232,7 @@ macro_rules! conformance {
                 a_report_after_the_end_corrects_the_event,
                 events_are_selected_and_listed_in_portions,
                 events_are_selected_by_nodes_schedules_and_text,
+                events_are_selected_by_who_sees_them,
                 events_of_a_node_end_with_it,
             );
             conformance!(@theme amounts, $new,

@@ -2,13 +2,13 @@
 
 use catalog::{
     Association, Catalog, CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport,
-    Follower, ScheduleRow, ScheduledEvent,
+    EventSight, Follower, NodeChange, NodeDetails, ScheduleRow, ScheduledEvent,
 };
-use model::{DomainId, NodeId};
+use model::{DomainId, NodeId, PersonId};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Report};
 
-use super::Engine;
+use super::{Engine, people};
 use crate::samples::{add_node, at};
 
 fn schedule(name: &str) -> ScheduleRow {
@@ -299,6 +299,42 @@ pub(crate) fn a_report_after_the_end_corrects_the_event(engine: &dyn Engine) {
     report(&*catalog, node, 1, Phase::Began, 105);
     catalog.sever_events(node, at(220)).expect("nothing is severed");
     assert_eq!(nightly(&*catalog, node), done, "a report that was overtaken changes nothing");
+}
+
+pub(crate) fn events_are_selected_by_who_sees_them(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [a, b, c] = ["a", "b", "c"].map(|name| add_node(&*catalog, name));
+    let [lab, law] = ["LAB", "LAW"].map(|name| catalog.add_domain(name, at(1)).expect("is added"));
+    for (node, domain) in [(&b, lab.id), (&c, law.id)] {
+        let change = NodeChange { domain: Some(domain), ..NodeChange::default() };
+        catalog.change_node(node.id, &change).expect("moves");
+    }
+    let anna = people::add(&*catalog, "anna").id;
+    let owned = NodeDetails { owner: Some(anna), ..NodeDetails::default() };
+    catalog.put_node_details(c.id, &owned).expect("are kept");
+    let events = [
+        event("nightly", 100, Some(a.id)),
+        event("nightly", 200, Some(b.id)),
+        event("nightly", 300, Some(c.id)),
+        event("expire_all", 400, None),
+    ];
+    catalog.open_events(&events).expect("are opened");
+    let check = |domains: &[DomainId], owner: Option<PersonId>, expected: &[i64]| {
+        let seen = Some(EventSight { domains: domains.iter().copied().collect(), owner });
+        let filter = EventFilter { seen, ..EventFilter::default() };
+        let found: Vec<_> =
+            states(&*catalog, &filter).into_iter().map(|(second, _)| second).collect();
+        assert_eq!(found, expected, "{domains:?} {owner:?}");
+    };
+    check(&[], None, &[]);
+    check(&[DomainId(999)], Some(PersonId(999)), &[]);
+    check(&[lab.id], None, &[200]);
+    check(&[], Some(anna), &[300]);
+    check(&[lab.id], Some(anna), &[300, 200]);
+    check(&[a.domain, lab.id, law.id], Some(anna), &[300, 200, 100]);
+    let of_nodes = EventFilter { is_of_nodes: true, ..EventFilter::default() };
+    assert_eq!(states(&*catalog, &of_nodes).len(), 3);
+    assert_eq!(states(&*catalog, &EventFilter::default()).len(), 4);
 }
 
 pub(crate) fn events_are_selected_by_nodes_schedules_and_text(engine: &dyn Engine) {
