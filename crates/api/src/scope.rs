@@ -25,7 +25,7 @@ use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
     area_of_run, check_commands, check_handover, check_reach, check_return, domains_seen,
-    find_domain, find_node, guard_move, require_event,
+    events_seen, find_domain, find_node, guard_move, require_event,
 };
 use crate::roles::{Area, Right};
 
@@ -329,7 +329,7 @@ fn again(
     Ok(Permit::Body(body(&proto::AddNodeRequest { domain, ..request })))
 }
 
-/// Returns the nodes and the domains that the caller may see.
+/// Returns the nodes, the domains and the events that the caller may see.
 fn sight(desk: &Desk, caller: &Caller) -> Answer<Sight> {
     let catalog = &desk.store().catalog;
     let owners: BTreeMap<NodeId, _> = catalog
@@ -342,7 +342,8 @@ fn sight(desk: &Desk, caller: &Caller) -> Answer<Sight> {
         caller.may(Area::Nodes, Right::Read, Subject::Node { domain: node.domain, owner })
     };
     let nodes = catalog.nodes()?.into_iter().filter(sees).map(|node| node.id).collect();
-    Ok(Sight { nodes, domains: domains_seen(desk, caller)? })
+    let (domains, events) = (domains_seen(desk, caller)?, events_seen(desk, caller)?);
+    Ok(Sight { nodes, domains, events })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use catalog::EventSight;
 use model::{DomainId, NodeId};
 use store::domains::ADMINISTRATOR;
 use tonic::Request;
@@ -19,6 +20,7 @@ pub struct Actor(pub String);
 pub struct Sight {
     pub nodes: BTreeSet<NodeId>,
     pub domains: BTreeSet<DomainId>,
+    pub events: EventSight,
 }
 
 /// Mark of the review of a draft. If the service above notes it in a request, only the draft with

@@ -34,8 +34,8 @@ pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};
 pub use events::{
-    EventTarget, SeenEvents, control, event_numbered, find_event, node_events, report, run_now,
-    seen_events, sever, start_task,
+    EventTarget, control, event_numbered, find_event, node_events, report, run_now, sever,
+    start_task,
 };
 pub use followers::LabelChange;
 pub(crate) use followers::label_change;

@@ -1,10 +1,10 @@
 //! Events of schedules at nodes, and runs for now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use catalog::{Control, EventFilter, Node, ScheduledEvent};
-use model::{DomainId, NodeId};
+use catalog::{Control, EventFilter, EventSight, Node, ScheduledEvent};
+use model::{DomainId, PersonId};
 use policy::schedule::event::EventState;
 use policy::schedule::{Definition, Work};
 use schemars::JsonSchema;
@@ -254,6 +254,8 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
         |name: &str| Problem::invalid(format!("'{}' is no state of an event", name.escape_debug()));
     let state = |name: &str| EventState::of_name(name).ok_or_else(|| unknown(name));
     let states = wanted.iter().flat_map(|names| names.split(',')).map(state);
+    let sees_all = call.caller.may(Area::Work, Right::Read, Subject::Service);
+    let sees_tasks = call.caller.may(Area::Tasks, Right::Read, Subject::Service);
     if *place == Some(PlaceName::Server) {
         call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
     }
@@ -262,6 +264,8 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
         schedule: schedule.clone(),
         states: states.collect::<Result<_, _>>()?,
         is_of_server: *place == Some(PlaceName::Server),
+        is_of_nodes: *place == Some(PlaceName::Node) || !sees_tasks,
+        seen: if sees_all { None } else { Some(seen(&call.desk, &call.caller)?) },
         from: from.map(|time| time.0),
         to: to.map(|time| time.0),
         domain: domain.as_deref().map(|name| visible_domain(call, name)).transpose()?,
@@ -291,29 +295,24 @@ fn visible_domain(call: &Call<Empty, ListQuery, Empty>, name: &str) -> Answer<Do
         .ok_or_else(|| Problem::not_found("domain", name))
 }
 
-/// Returns the nodes whose events the caller may see.
-fn visible_nodes(call: &Call<Empty, ListQuery, Empty>) -> Answer<BTreeSet<NodeId>> {
-    let nodes = nodes_seen(&call.desk, &call.caller, (Area::Work, Right::Read))?;
-    Ok(nodes.into_iter().map(|node| node.id).collect())
+/// Returns the events of nodes that the caller may see, for a caller with roles in domains.
+pub(crate) fn seen(desk: &Desk, caller: &Caller) -> Answer<EventSight> {
+    let may = |subject| caller.may(Area::Work, Right::Read, subject);
+    let domains = desk.store().catalog.domains()?.into_iter().map(|domain| domain.id);
+    let domains = domains.filter(|domain| may(Subject::Domain(*domain))).collect();
+    let is_owner = |own: &PersonId| may(Subject::Node { domain: NOTHING, owner: Some(*own) });
+    Ok(EventSight { domains, owner: caller.person.filter(is_owner) })
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>> {
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
-    let (filter, store) = (filter(call)?, call.desk.store());
-    let only_nodes = call.query.place == Some(PlaceName::Node);
-    let sees_all = call.caller.may(Area::Work, Right::Read, Subject::Service);
-    let sees_tasks = call.caller.may(Area::Tasks, Right::Read, Subject::Service);
-    let visible = if sees_all { BTreeSet::new() } else { visible_nodes(call)? };
-    let sees = |event: &ScheduledEvent| match event.key.node {
-        Some(node) => sees_all || visible.contains(&node),
-        None => sees_tasks && !only_nodes,
-    };
+    let filter = filter(call)?;
     let numbering = call.desk.numbering(&call.caller);
     let shown = |number: u64| numbering.shown(Numbered::Event, number);
     let first = portion.first_number()?.map(|first| numbering.given(Numbered::Event, first));
-    let seen = schedules::seen_events(store, &filter, first, portion.read_max(), &sees)?;
+    let events = schedules::node_events(call.desk.store(), &filter, first, portion.read_max())?;
     let key = |event: &ScheduledEvent| shown(event.number).to_string().into_bytes();
-    let page = portion.page_until(seen.events, key, seen.reached.map(shown));
+    let page = portion.page(events, key);
     let (works, reports) = (works(&call.desk)?, call.query.reports.unwrap_or(false));
     let items = page.items.into_iter().map(|event| {
         let work = works.get(&event.key.schedule).copied();

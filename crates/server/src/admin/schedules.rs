@@ -157,6 +157,7 @@ fn filter(
         }
         filter.domain = Some(domain);
     }
+    filter.seen = sight.map(|sight| sight.events.clone());
     Ok(filter)
 }
 
@@ -195,26 +196,13 @@ pub(super) fn events(
             });
         }
     }
-    let (events, reached) = match sight {
-        Some(sight) => {
-            let sees = |event: &ScheduledEvent| {
-                event.key.node.is_some_and(|node| sight.nodes.contains(&node))
-            };
-            let seen = schedules::seen_events(store, &filter, from, limit, &sees)?;
-            (seen.events, seen.reached)
-        }
-        None => (schedules::node_events(store, &filter, from, limit)?, None),
-    };
+    let events = schedules::node_events(store, &filter, from, limit)?;
     if request.watches {
         schedules::watch(store, &events, now)?;
     }
     let events = future.into_iter().chain(events).map(shown).collect();
     let Section { items, next } =
         portion.cut(events, |event: &proto::ScheduledEvent| number_key(event.number));
-    let next = match reached {
-        Some(reached) if next.is_empty() => number_key(numbering.shown(Numbered::Event, reached)),
-        _ => next,
-    };
     Ok(proto::ScheduledEventsReply { events: items, next, is_filtered: true })
 }
 

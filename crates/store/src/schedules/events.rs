@@ -26,12 +26,6 @@ const TASK_WINDOW_MINUTES: u32 = 1440;
 /// Time for which a schedule of one action is kept after its window, in minutes.
 const ONCE_KEPT_MICROS: i64 = 7 * 86_400_000_000;
 
-/// Number of events that are read from the catalogue at once, to look for those that a caller sees.
-const BATCH: usize = 500;
-/// Number of events that are looked at for one list. A caller who may see few of them may get fewer
-/// than were asked for, and goes on from there.
-const LOOKED_AT_MAX: usize = 10_000;
-
 /// States of events that have not ended.
 pub(super) const OPEN: [EventState; 5] = [
     EventState::Pending,
@@ -85,38 +79,6 @@ pub fn event_numbered(store: &Store, number: u64) -> Result<Option<ScheduledEven
     let all = EventFilter::default();
     let event = store.catalog.scheduled_events(&all, Some(number), 1)?.pop();
     Ok(event.filter(|event| event.number == number))
-}
-
-/// Events that a caller sees.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SeenEvents {
-    pub events: Vec<ScheduledEvent>,
-    /// Number from which the search goes on, if it has ended before it found enough.
-    pub reached: Option<u64>,
-}
-
-/// Lists at most `limit` of the events that `sees` returns true for, the last opened first, from
-/// the number `from` on.
-pub fn seen_events(
-    store: &Store,
-    filter: &EventFilter,
-    mut from: Option<u64>,
-    limit: usize,
-    sees: &dyn Fn(&ScheduledEvent) -> bool,
-) -> Result<SeenEvents, StoreError> {
-    let (mut events, mut looked_at) = (Vec::new(), 0);
-    while events.len() < limit && looked_at < LOOKED_AT_MAX {
-        let batch = node_events(store, filter, from, BATCH)?;
-        let Some(last) = batch.last() else { break };
-        (from, looked_at) = (last.number.checked_sub(1), looked_at + batch.len());
-        events.extend(batch.into_iter().filter(sees));
-        if from.is_none() {
-            break;
-        }
-    }
-    let reached = from.filter(|_| events.len() < limit && looked_at >= LOOKED_AT_MAX);
-    events.truncate(limit);
-    Ok(SeenEvents { events, reached })
 }
 
 /// Returns the event with this number, and the end of its log.
