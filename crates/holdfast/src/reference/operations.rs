@@ -44,6 +44,14 @@ that there is something:
   told that the name is taken, and so learns that it exists: not what it is, nor whose. Where
   customers must not learn this of each other, give each a prefix of its own for its names, as in
   `lab-web-1`.
-- Events, requests for approval, alerts and entries of the log are numbered over all domains. The
-  gaps between the numbers that a caller sees tell about how many the others have, and when.
+- Archives, deletions, drills and kept baselines are numbered over all nodes. The commands of a node
+  need these numbers, and the gaps between them tell about how many the others have made, and when.
+
+Events, requests for approval, alerts and baselines are numbered over all domains, too, but gaps
+tell nothing. Callers with a role everywhere get these numbers. Everybody else gets a *cover* in
+place of each: another number, below 2^52, which stands for the same object always and at every
+server of the service, and which gives away neither the order nor how many there are. So do cursors.
+The REST API, the page and `holdfast admin --server https://...` show covers to the administrator of
+a domain and the owner of a node, and take only covers from them. A cover means nothing to those who
+run the service: name the node and the time when you ask them about an event.
 ";
