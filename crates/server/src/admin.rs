@@ -41,42 +41,47 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::AddNodeRequest>,
     ) -> Result<Response<proto::AddNodeReply>, Status> {
-        let actor = actor(&request);
+        let (actor, numbering) = (actor(&request), numbering(&request));
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::add(&edge, &request, &actor)).await
+        self.blocking(move |_| nodes::add(&edge, &request, (&actor, &numbering))).await
     }
 
     async fn list_nodes(
         &self,
         request: Request<proto::ListNodesRequest>,
     ) -> Result<Response<proto::ListNodesReply>, Status> {
-        let sight = sight(&request);
+        let (sight, numbering) = (sight(&request), numbering(&request));
         let request = request.into_inner();
-        self.blocking(move |store| nodes::portion(store, request, sight.as_ref())).await
+        self.blocking(move |store| nodes::portion(store, request, (sight.as_ref(), &numbering)))
+            .await
     }
 
     async fn set_node(
         &self,
         request: Request<proto::SetNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
-        let actor = actor(&request);
+        let (actor, numbering) = (actor(&request), numbering(&request));
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.changing(move |_| nodes::set(&edge, request, &actor).map(messages::nodes::node))
-            .await
+        self.changing(move |_| {
+            let changed = nodes::set(&edge, request, &actor)?;
+            Ok(messages::nodes::node(&numbering, changed))
+        })
+        .await
     }
 
     async fn remove_node(
         &self,
         request: Request<proto::RemoveNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
-        let actor = actor(&request);
+        let (actor, numbering) = (actor(&request), numbering(&request));
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
         self.blocking(move |_| {
             let proto::RemoveNodeRequest { name, with_data } = request;
-            edge.remove_node(&name, with_data, &actor).map(messages::nodes::node)
+            let removed = edge.remove_node(&name, with_data, &actor)?;
+            Ok(messages::nodes::node(&numbering, removed))
         })
         .await
     }
@@ -85,10 +90,11 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::RevokeNodeRequest>,
     ) -> Result<Response<proto::RevokeNodeReply>, Status> {
-        let actor = actor(&request);
+        let (actor, numbering) = (actor(&request), numbering(&request));
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::revoke(&edge, &request, &actor)).await
+        self.blocking(move |_| nodes::revoke(&edge, &request, (&actor, &numbering)))
+            .await
     }
 
     async fn add_enrolment_key(

@@ -20,6 +20,7 @@ use wire::proto::node_server::Node as _;
 use crate::admin::AdminApi;
 use crate::edge::Edge;
 use crate::gate::Caller;
+use crate::numbering::Numbering;
 use crate::sessions::NodeSessions;
 
 const NOW: ServerTime = ServerTime(1);
@@ -125,6 +126,22 @@ fn nodes_come_in_portions() {
         [&["node-0", "node-1"], &["node-3", "node-35"], &["node-4", "node-5"]];
     assert_eq!(listed, expected);
     assert_eq!(ask(None).items.len(), 7);
+}
+
+/// The numbers would tell how many nodes and filespaces others have.
+#[test]
+fn a_caller_who_does_not_see_all_domains_gets_no_numbers_of_nodes_and_filespaces() {
+    let bench = Bench::new(|_| {});
+    bench.catalog.open_filespace(bench.node.id, b"/", NOW).expect("is made");
+    let numbers = |numbering: Numbering| {
+        let mut request = Request::new(proto::ListNodesRequest::default());
+        request.extensions_mut().insert(numbering);
+        let node = bench.reply(bench.admin.list_nodes(request)).nodes.remove(0);
+        (node.id, node.filespaces[0].id)
+    };
+    assert_eq!(numbers(Numbering::covered([7; 32])), (0, 0));
+    let (node, filespace) = numbers(Numbering::plain());
+    assert!(node > 0 && filespace > 0, "node {node}, filespace {filespace}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct Numbering {
 
 impl fmt::Debug for Numbering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.key.is_some() { "Numbering(covers)" } else { "Numbering(plain)" })
+        f.write_str(if self.is_covered() { "Numbering(covers)" } else { "Numbering(plain)" })
     }
 }
 
@@ -69,6 +69,11 @@ impl Numbering {
     /// Returns the numbering for callers who do not.
     pub fn covered(key: [u8; 32]) -> Self {
         Self { key: Some(key) }
+    }
+
+    /// Returns true for callers who do not see the objects of all domains.
+    pub fn is_covered(&self) -> bool {
+        self.key.is_some()
     }
 
     /// Returns the number that the caller gets for a number of the catalogue.

@@ -13,6 +13,7 @@ use crate::actor::Sight;
 use crate::edge::Edge;
 use crate::messages;
 use crate::messages::portions::{Portion, Section};
+use crate::numbering::Numbering;
 use crate::sessions;
 use crate::sessions::stream::Replies;
 
@@ -20,7 +21,7 @@ use crate::sessions::stream::Replies;
 pub(super) fn portion(
     store: &Store,
     request: proto::ListNodesRequest,
-    sight: Option<&Sight>,
+    (sight, numbering): (Option<&Sight>, &Numbering),
 ) -> Result<proto::ListNodesReply, StoreError> {
     let portion = Portion::parse(request.portion);
     let (from, limit) = (portion.first_name()?, portion.read_max());
@@ -28,7 +29,8 @@ pub(super) fn portion(
         (Some(sight), None) => nodes::list_of(store, &sight.nodes, from, limit)?,
         (_, name) => nodes::list(store, name, from, limit)?,
     };
-    let nodes = listed.into_iter().map(messages::nodes::node).collect();
+    let node = |one: NodeSummary| messages::nodes::node(numbering, one);
+    let nodes = listed.into_iter().map(node).collect();
     let Section { items, next } =
         portion.cut(nodes, |node: &proto::NodeInfo| node.name.clone().into());
     Ok(proto::ListNodesReply { nodes: items, next })
@@ -74,7 +76,7 @@ pub(super) fn archives(
 pub(super) fn add(
     edge: &Edge,
     request: &proto::AddNodeRequest,
-    actor: &str,
+    (actor, numbering): (&str, &Numbering),
 ) -> Result<proto::AddNodeReply, StoreError> {
     let new = NewNode {
         name: request.name.clone(),
@@ -87,7 +89,7 @@ pub(super) fn add(
     };
     let added = nodes::add(&edge.store, &new, actor)?;
     Ok(proto::AddNodeReply {
-        node: Some(messages::nodes::node(added.summary)),
+        node: Some(messages::nodes::node(numbering, added.summary)),
         token: edge.authority.token(TokenKind::Node, added.secret),
         expires: added.expires.0,
     })
@@ -130,10 +132,10 @@ pub(super) fn set(
 pub(super) fn revoke(
     edge: &Edge,
     request: &proto::RevokeNodeRequest,
-    actor: &str,
+    (actor, numbering): (&str, &Numbering),
 ) -> Result<proto::RevokeNodeReply, StoreError> {
     let node = nodes::find(&edge.store, &request.name)?;
     let revoked = edge.revoke_node(&node, actor)?;
-    let node = messages::nodes::node(nodes::describe(&edge.store, node)?);
+    let node = messages::nodes::node(numbering, nodes::describe(&edge.store, node)?);
     Ok(proto::RevokeNodeReply { node: Some(node), certificates: revoked })
 }

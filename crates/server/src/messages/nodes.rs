@@ -4,12 +4,17 @@ use catalog::ContactRow;
 use store::nodes::{FilespaceSummary, NodeSummary};
 use wire::proto;
 
+use crate::numbering::Numbering;
+
 /// Maximum length of all names of filespaces in the description of a node, in bytes. A catalogue
 /// may have names from a time when names had no limit. Such a name must not keep the list of nodes
 /// from fitting into a message.
 const FILESPACE_NAMES_BYTES_MAX: usize = 4 << 20;
 
-pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
+/// Describes a node. The numbers of nodes and filespaces are for callers who see all domains: they
+/// would tell the others how many there are.
+pub(crate) fn node(numbering: &Numbering, info: NodeSummary) -> proto::NodeInfo {
+    let is_covered = numbering.is_covered();
     let NodeSummary {
         node,
         is_enrolled,
@@ -21,13 +26,15 @@ pub(crate) fn node(info: NodeSummary) -> proto::NodeInfo {
         last_contact,
     } = info;
     proto::NodeInfo {
-        id: node.id.0,
+        id: if is_covered { 0 } else { node.id.0 },
         name: node.name.to_string(),
         domain: node.domain_name,
         locked: node.locks.any(),
         enrolled: is_enrolled,
         registered: node.registered.0,
-        filespaces: shown(filespaces).map(numbered_filespace).collect(),
+        filespaces: shown(filespaces)
+            .map(if is_covered { filespace } else { numbered_filespace })
+            .collect(),
         option_set: node.option_set.unwrap_or_default(),
         deletes_backups: node.deletes_backups,
         deletes_archives: node.deletes_archives,
