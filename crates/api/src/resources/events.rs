@@ -254,7 +254,6 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
         |name: &str| Problem::invalid(format!("'{}' is no state of an event", name.escape_debug()));
     let state = |name: &str| EventState::of_name(name).ok_or_else(|| unknown(name));
     let states = wanted.iter().flat_map(|names| names.split(',')).map(state);
-    let sees_all = call.caller.may(Area::Work, Right::Read, Subject::Service);
     let sees_tasks = call.caller.may(Area::Tasks, Right::Read, Subject::Service);
     if *place == Some(PlaceName::Server) {
         call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
@@ -265,7 +264,7 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
         states: states.collect::<Result<_, _>>()?,
         is_of_server: *place == Some(PlaceName::Server),
         is_of_nodes: *place == Some(PlaceName::Node) || !sees_tasks,
-        seen: if sees_all { None } else { Some(seen(&call.desk, &call.caller)?) },
+        seen: sight(&call.desk, &call.caller)?,
         from: from.map(|time| time.0),
         to: to.map(|time| time.0),
         domain: domain.as_deref().map(|name| visible_domain(call, name)).transpose()?,
@@ -293,6 +292,12 @@ fn visible_domain(call: &Call<Empty, ListQuery, Empty>, name: &str) -> Answer<Do
         .filter(|_| is_seen)
         .map(|domain| domain.id)
         .ok_or_else(|| Problem::not_found("domain", name))
+}
+
+/// Returns the limit on the events that the caller may see, if there is one.
+pub(super) fn sight(desk: &Desk, caller: &Caller) -> Answer<Option<EventSight>> {
+    let sees_all = caller.may(Area::Work, Right::Read, Subject::Service);
+    if sees_all { Ok(None) } else { seen(desk, caller).map(Some) }
 }
 
 /// Returns the events of nodes that the caller may see, for a caller with roles in domains.

@@ -1,6 +1,5 @@
 //! Restores that a node carries out by its agent: ordered by a request, watched as events.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use catalog::{EventFilter, ScheduledEvent};
@@ -18,7 +17,6 @@ use super::events::{self, EventDocument};
 use super::found_node::find_node;
 use super::inventory::find_filespace;
 use crate::call::{Answer, Call};
-use crate::caller::Caller;
 use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Bytes, Empty, Page, Time};
@@ -208,36 +206,34 @@ fn describe(
     }
 }
 
+/// Returns the definitions of all restores, by the names of their schedules.
+fn definitions(desk: &Desk) -> Answer<BTreeMap<String, Definition>> {
+    let all = schedules::list(desk.store(), None)?.into_iter();
+    let restores = all.filter(|one| one.definition.action.work == Work::Restore);
+    Ok(restores.map(|one| (one.row.name, one.definition)).collect())
+}
+
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<RestoreDocument>> {
     let (desk, caller) = (&call.desk, &call.caller);
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let node = call.query.node.as_ref();
     let node = node.map(|name| find_node(desk, caller, name, (Area::Work, Right::Read)));
     let node = node.transpose()?.map(|found| found.node.id);
-    let numbering = desk.numbering(caller);
+    let (numbering, definitions) = (desk.numbering(caller), definitions(desk)?);
+    let filter = EventFilter {
+        node,
+        schedules: Some(definitions.keys().cloned().collect()),
+        seen: events::sight(desk, caller)?,
+        ..EventFilter::default()
+    };
     let first = portion.first_number()?.map(|first| numbering.given(Numbered::Event, first));
-    let mut restores: BTreeMap<Reverse<u64>, RestoreDocument> = BTreeMap::new();
-    for schedule in schedules::list(desk.store(), None)? {
-        if schedule.definition.action.work != Work::Restore {
-            continue;
-        }
-        for event in of_schedule(desk, &schedule.row.name)? {
-            let is_wanted = node.is_none() || event.key.node == node;
-            let is_of_rest = first.is_none_or(|first| event.number <= first);
-            if is_wanted && is_of_rest && sees(desk, caller, &event) {
-                let number = Reverse(event.number);
-                restores.insert(number, describe(&numbering, event, &schedule.definition));
-            }
-        }
-    }
-    let rest = restores.into_values().take(portion.read_max()).collect();
-    Ok(portion.page(rest, |one: &RestoreDocument| one.event.number.to_string().into_bytes()))
-}
-
-/// Returns true if the caller may see what is restored at the node of the event.
-fn sees(desk: &Desk, caller: &Caller, event: &ScheduledEvent) -> bool {
-    let Some(name) = &event.node_name else { return false };
-    find_node(desk, caller, name.as_str(), (Area::Work, Right::Read)).is_ok()
+    let found = schedules::node_events(desk.store(), &filter, first, portion.read_max())?;
+    let described = |event: ScheduledEvent| {
+        let definition = &definitions[&event.key.schedule];
+        describe(&numbering, event, definition)
+    };
+    let restores = found.into_iter().map(described).collect();
+    Ok(portion.page(restores, |one: &RestoreDocument| one.event.number.to_string().into_bytes()))
 }
 
 #[cfg(test)]

@@ -371,6 +371,44 @@ fn check_statements(outcome: &Outcome, pairs: &[(usize, String)]) {
     assert!(compared > 50, "only {compared} refusals looked for their objects");
 }
 
+/// The time of the list of restores told how many restores others had ordered.
+#[test]
+fn lists_of_work_ask_nothing_about_the_work_of_others() {
+    let mut service = Provider::new();
+    tell_requests(&mut service);
+    let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
+    let restore = |node: &str| {
+        json!({
+            "nodes": [node],
+            "definition": {
+                "action": { "work": "restore", "objects": ["/etc"], "options": ["--to=/tmp"] },
+                "timing": { "starts": { "once": 0 }, "window_minutes": 60, "spread_percent": 0 },
+                "zone": "UTC", "priority": 5, "retries": 0, "retry_pause_minutes": 1,
+            },
+        })
+    };
+    for (caller, node, domain) in [(&lab, "lab-1", "LAB"), (&law, "law-1", "LAW")] {
+        caller.post("/v1/nodes", &json!({ "name": node, "domain": domain })).expect(201);
+        caller.post("/v1/runs", &restore(node)).expect(201);
+    }
+    let look = || {
+        for path in ["/v1/restores", "/v1/events"] {
+            let list = lab.get(path).expect(200).json();
+            assert_eq!(list["items"].as_array().unwrap().len(), 1, "{path}: {list}");
+        }
+    };
+    look();
+    service.stranger.get("/v1/openapi.json").expect(200);
+    look();
+    for _ in 0..3 {
+        law.post("/v1/runs", &restore("law-1")).expect(201);
+    }
+    look();
+    let told = told_statements(&service.server.terminate().expect(&[0]));
+    assert_eq!(told.len(), 7, "{told:?}");
+    assert_eq!(told[..2], told[5..], "the lists take more after others have worked");
+}
+
 #[test]
 fn strangers_get_one_answer_for_everything() {
     let (service, _) = with_two_persons();
