@@ -14,7 +14,7 @@ use serde_json::json;
 use server::{Numbered, Numbering};
 use store::nodes::note;
 
-use super::orders;
+use super::orders::{self, Reach};
 use crate::approval;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
@@ -130,9 +130,15 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocumen
     let numbering = call.desk.numbering(&call.caller);
     let first = portion.first_number()?.map(|first| numbering.given(Numbered::Approval, first));
     let mut rows = call.desk.store().catalog.approvals(first, LISTED_MAX)?;
-    rows.retain(|row| may(&call.desk, &call.caller, Some(row), Right::Read));
+    let caller = &call.caller;
+    if !caller.may(Area::Approvals, Right::Read, Subject::Service) {
+        let reach = Reach::read(&call.desk, caller)?;
+        let covers =
+            |row: &ApprovalRow| orders::read(row).is_some_and(|order| reach.covers(order.target()));
+        rows.retain(|row| approval::is_own(caller, row) || covers(row));
+    }
     rows.truncate(portion.read_max());
-    let requests = rows.into_iter().map(|row| describe(&numbering, &call.caller, row)).collect();
+    let requests = rows.into_iter().map(|row| describe(&numbering, caller, row)).collect();
     Ok(portion.page(requests, |one: &ApprovalDocument| one.number.to_string().into_bytes()))
 }
 

@@ -1,5 +1,7 @@
 //! Orders that destroy, and wait for a second person where that is switched on.
 
+use std::collections::BTreeMap;
+
 use catalog::{ApprovalRow, Filespace, Node};
 use model::{DomainId, NodeId, PoolId};
 use policy::PolicyDomain;
@@ -12,7 +14,7 @@ use store::pools::{self, PoolSummary};
 use store::volumes::{LabelChoice, LabelOrder};
 use store::{Store, StoreError, domains, nodes};
 
-use super::found_node::{NO_NAME, find_node};
+use super::found_node::{NO_NAME, find_node, nodes_seen};
 use crate::approval::{Order, Target};
 use crate::call::Answer;
 use crate::caller::{Caller, Subject};
@@ -78,6 +80,49 @@ pub(super) fn may(desk: &Desk, caller: &Caller, target: Option<Target<'_>>, righ
         }
         Some(Target::Libraries) => caller.may(Area::Storage, right, Subject::Service),
         None => false,
+    }
+}
+
+/// The objects about which a caller who does not see all requests may see some. A list reads them
+/// once, so that its time does not depend on how many requests others have made.
+pub(super) struct Reach {
+    nodes: BTreeMap<NodeId, String>,
+    domains: BTreeMap<DomainId, String>,
+}
+
+impl Reach {
+    /// Reads the objects from the catalogue.
+    pub(super) fn read(desk: &Desk, caller: &Caller) -> Answer<Self> {
+        let rights = (Area::Approvals, Right::Read);
+        let may = |id: DomainId| caller.may(rights.0, rights.1, Subject::Domain(id));
+        let nodes = nodes_seen(desk, caller, rights)?.into_iter();
+        let domains = desk.store().catalog.domains()?.into_iter();
+        Ok(Self {
+            nodes: nodes.map(|node| (node.id, node.name.to_string())).collect(),
+            domains: domains
+                .filter(|domain| may(domain.id))
+                .map(|domain| (domain.id, domain.name))
+                .collect(),
+        })
+    }
+
+    /// Returns true if the caller may see requests for this object. What belongs to the service as
+    /// a whole is for those who see all requests.
+    pub(super) fn covers(&self, target: Target<'_>) -> bool {
+        let has_node = |(name, id): (&str, NodeId)| {
+            let known = self.nodes.get(&id);
+            known.is_some_and(|known| known.eq_ignore_ascii_case(name))
+        };
+        let has_domain = |(name, id): (&str, DomainId)| {
+            let known = self.domains.get(&id);
+            known.is_some_and(|known| known.eq_ignore_ascii_case(name))
+        };
+        match target {
+            Target::Node(name, id) => has_node((name, id)),
+            Target::Domain(name, id) => has_domain((name, id)),
+            Target::Move { node, domain } => has_node(node) && has_domain(domain),
+            Target::Pool(..) | Target::Libraries => false,
+        }
     }
 }
 

@@ -371,10 +371,11 @@ fn check_statements(outcome: &Outcome, pairs: &[(usize, String)]) {
     assert!(compared > 50, "only {compared} refusals looked for their objects");
 }
 
-/// The time of the list of restores told how many restores others had ordered.
+/// The time of the lists told how many restores others had ordered, and for how many approvals they
+/// had asked.
 #[test]
-fn lists_of_work_ask_nothing_about_the_work_of_others() {
-    let mut service = Provider::new();
+fn lists_ask_nothing_about_what_others_do() {
+    let (mut service, _) = with_two_persons();
     tell_requests(&mut service);
     let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
     let restore = |node: &str| {
@@ -390,9 +391,14 @@ fn lists_of_work_ask_nothing_about_the_work_of_others() {
     for (caller, node, domain) in [(&lab, "lab-1", "LAB"), (&law, "law-1", "LAW")] {
         caller.post("/v1/nodes", &json!({ "name": node, "domain": domain })).expect(201);
         caller.post("/v1/runs", &restore(node)).expect(201);
+        caller.delete(&format!("/v1/nodes/{node}")).expect(202);
+    }
+    for number in 2..=4 {
+        let new = json!({ "name": format!("law-{number}"), "domain": "LAW" });
+        law.post("/v1/nodes", &new).expect(201);
     }
     let look = || {
-        for path in ["/v1/restores", "/v1/events"] {
+        for path in ["/v1/restores", "/v1/events", "/v1/approvals"] {
             let list = lab.get(path).expect(200).json();
             assert_eq!(list["items"].as_array().unwrap().len(), 1, "{path}: {list}");
         }
@@ -400,13 +406,14 @@ fn lists_of_work_ask_nothing_about_the_work_of_others() {
     look();
     service.stranger.get("/v1/openapi.json").expect(200);
     look();
-    for _ in 0..3 {
+    for number in 2..=4 {
         law.post("/v1/runs", &restore("law-1")).expect(201);
+        law.delete(&format!("/v1/nodes/law-{number}")).expect(202);
     }
     look();
     let told = told_statements(&service.server.terminate().expect(&[0]));
-    assert_eq!(told.len(), 7, "{told:?}");
-    assert_eq!(told[..2], told[5..], "the lists take more after others have worked");
+    assert_eq!(told.len(), 12, "{told:?}");
+    assert_eq!(told[..3], told[9..], "the lists take more after others have done something");
 }
 
 #[test]
