@@ -1,12 +1,15 @@
 //! Nodes that are connected, and finished backups of a node.
 
+use std::collections::BTreeMap;
+
+use model::NodeId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use server::{Activity, ActivityKind, ConnectedNode};
 use store::nodes::note;
 
-use super::found_node::find_node;
+use super::found_node::{find_node, nodes_seen};
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
 use crate::cursor::ListQuery;
@@ -69,28 +72,28 @@ pub(super) fn add(routes: &mut Routes) {
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<SessionDocument>> {
     let portion = call.query.portion()?;
-    let connected = call.desk.office.connected();
-    let nodes = call.desk.store().catalog.nodes()?;
-    let activities = call.desk.office.activities();
-    let mut sessions = Vec::new();
-    for ConnectedNode { node, addresses } in connected {
-        let Some(node) = nodes.iter().find(|one| one.id == node) else { continue };
-        let rights = (Area::Work, Right::Read);
-        if find_node(&call.desk, &call.caller, node.name.as_str(), rights).is_err() {
-            continue;
-        }
+    let seen = nodes_seen(&call.desk, &call.caller, (Area::Work, Right::Read))?;
+    let names: BTreeMap<NodeId, String> =
+        seen.into_iter().map(|node| (node.id, node.name.to_string())).collect();
+    let mut activities: BTreeMap<NodeId, Vec<ActivityDocument>> = BTreeMap::new();
+    for activity in call.desk.office.activities() {
+        activities.entry(activity.node).or_default().push(describe(&activity));
+    }
+    let session = |ConnectedNode { node, addresses }: ConnectedNode| {
         let connections = addresses.len();
         let mut addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         addresses.sort_unstable();
         addresses.dedup();
-        let own = activities.iter().filter(|one| one.node == node.id);
-        sessions.push(SessionDocument {
-            node: node.name.to_string(),
+        let activities = activities.remove(&node).unwrap_or_default();
+        Some(SessionDocument {
+            node: names.get(&node)?.clone(),
             addresses,
             connections,
-            activities: own.map(describe).collect(),
-        });
-    }
+            activities,
+        })
+    };
+    let mut sessions: Vec<_> =
+        call.desk.office.connected().into_iter().filter_map(session).collect();
     sessions.sort_by(|one, other| one.node.cmp(&other.node));
     Ok(portion.page_of(sessions, |session| session.node.clone().into_bytes()))
 }

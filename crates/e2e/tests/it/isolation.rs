@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use e2e::harness::Outcome;
 use e2e::harness::api::{Answer, Caller};
+use e2e::harness::{Node, Outcome};
 use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
 use crate::approvals::with_two_persons;
+use crate::at_work::until;
 
 /// A part of each name of the other tenant, which nobody else may see in any answer.
 pub(crate) const MARK: &str = "laboratory";
@@ -371,18 +372,19 @@ fn check_statements(outcome: &Outcome, pairs: &[(usize, String)]) {
     assert!(compared > 50, "only {compared} refusals looked for their objects");
 }
 
-/// The time of the lists told how many restores others had ordered, and for how many approvals they
-/// had asked.
+/// The time of the lists told how many restores others had ordered, for how many approvals they had
+/// asked, and how many of their nodes were connected.
 #[test]
 fn lists_ask_nothing_about_what_others_do() {
     let (mut service, _) = with_two_persons();
     tell_requests(&mut service);
     let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
+    let to = format!("--to={}", service.scratch.join("restored").display());
     let restore = |node: &str| {
         json!({
             "nodes": [node],
             "definition": {
-                "action": { "work": "restore", "objects": ["/etc"], "options": ["--to=/tmp"] },
+                "action": { "work": "restore", "objects": ["/etc"], "options": [to] },
                 "timing": { "starts": { "once": 0 }, "window_minutes": 60, "spread_percent": 0 },
                 "zone": "UTC", "priority": 5, "retries": 0, "retry_pause_minutes": 1,
             },
@@ -398,9 +400,11 @@ fn lists_ask_nothing_about_what_others_do() {
         law.post("/v1/nodes", &new).expect(201);
     }
     let look = || {
-        for path in ["/v1/restores", "/v1/events", "/v1/approvals"] {
+        let lists =
+            [("/v1/restores", 1), ("/v1/events", 1), ("/v1/approvals", 1), ("/v1/sessions", 0)];
+        for (path, count) in lists {
             let list = lab.get(path).expect(200).json();
-            assert_eq!(list["items"].as_array().unwrap().len(), 1, "{path}: {list}");
+            assert_eq!(list["items"].as_array().unwrap().len(), count, "{path}: {list}");
         }
     };
     look();
@@ -410,10 +414,18 @@ fn lists_ask_nothing_about_what_others_do() {
         law.post("/v1/runs", &restore("law-1")).expect(201);
         law.delete(&format!("/v1/nodes/law-{number}")).expect(202);
     }
+    let token = law.post("/v1/nodes/law-1/rekey", &json!({})).expect(201).json()["token"].clone();
+    let node = Node::enrol_with(&service.server, "law-1", token.as_str().unwrap());
+    let agent = node.spawn(&["agent", "run"]);
+    until("the agent is connected", || {
+        let sessions = law.get("/v1/sessions").expect(200).json();
+        sessions["items"].as_array().unwrap().first().cloned()
+    });
     look();
+    drop(agent.kill9());
     let told = told_statements(&service.server.terminate().expect(&[0]));
-    assert_eq!(told.len(), 12, "{told:?}");
-    assert_eq!(told[..3], told[9..], "the lists take more after others have done something");
+    let [before, after] = [&told[..4], &told[told.len() - 4..]];
+    assert_eq!(before, after, "the lists take more after others have done something");
 }
 
 #[test]
