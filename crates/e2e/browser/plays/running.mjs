@@ -25,6 +25,23 @@ export default async function play(stage, facts) {
   await dialog.getByRole('button', { name: 'Start now' }).click();
   await page.waitForURL(/\/events\/\d+/);
   await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  await many(stage);
+}
+
+/** Connected nodes of several pages are counted, and those that work are shown first. */
+async function many(stage) {
+  const { page } = stage;
+  const sessions = /\/v1\/sessions\?/;
+  const idle = (number) => ({ node: `idle-${number}`, addresses: ['192.0.2.1'], connections: 1, activities: [] });
+  const activity = { kind: 'backup', filespace: '/', since: new Date().toISOString(), bytes: 1, objects: 1, bytes_per_sec: 1 };
+  const first = { items: Array.from({ length: 1000 }, (_, number) => idle(number)), next: 'second' };
+  const second = { items: [{ ...idle(1000), node: 'working-1', activities: [activity] }] };
+  await page.route(sessions, (route) => route.fulfill({ json: route.request().url().includes('cursor=') ? second : first }));
+  await stage.visit('/running', 'Running');
+  await page.getByText('1,001 nodes connected').waitFor();
+  await page.getByText('and 901 more nodes').waitFor();
+  check((await page.locator('.list li').first().innerText()).includes('working-1'), 'nodes that work are shown first');
+  await page.unroute(sessions);
 }
 
 async function auditor(stage, facts) {
