@@ -64,11 +64,7 @@ impl Admin for AdminApi {
         let (actor, numbering) = (actor(&request), numbering(&request));
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.changing(move |_| {
-            let changed = nodes::set(&edge, request, &actor)?;
-            Ok(messages::nodes::node(&numbering, changed))
-        })
-        .await
+        self.changing(move |_| nodes::set(&edge, request, (&actor, &numbering))).await
     }
 
     async fn remove_node(
@@ -78,12 +74,8 @@ impl Admin for AdminApi {
         let (actor, numbering) = (actor(&request), numbering(&request));
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| {
-            let proto::RemoveNodeRequest { name, with_data } = request;
-            let removed = edge.remove_node(&name, with_data, &actor)?;
-            Ok(messages::nodes::node(&numbering, removed))
-        })
-        .await
+        self.blocking(move |_| nodes::remove(&edge, &request, (&actor, &numbering)))
+            .await
     }
 
     async fn revoke_node(

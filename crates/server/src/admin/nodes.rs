@@ -110,8 +110,8 @@ fn secret(edge: &Edge, request: &proto::AddNodeRequest) -> Result<Option<[u8; 16
 pub(super) fn set(
     edge: &Edge,
     request: proto::SetNodeRequest,
-    actor: &str,
-) -> Result<NodeSummary, StoreError> {
+    (actor, numbering): (&str, &Numbering),
+) -> Result<proto::NodeInfo, StoreError> {
     let order = NodeOrder {
         locked: request.locked,
         locked_by_owner: None,
@@ -125,7 +125,18 @@ pub(super) fn set(
         removed_labels: request.removed_labels,
         details: None,
     };
-    edge.change_node(&request.name, &order, actor)
+    let changed = edge.change_node(&request.name, &order, actor)?;
+    Ok(messages::nodes::node(numbering, changed))
+}
+
+/// Removes a node. With `with_data`, also what it has stored.
+pub(super) fn remove(
+    edge: &Edge,
+    request: &proto::RemoveNodeRequest,
+    (actor, numbering): (&str, &Numbering),
+) -> Result<proto::NodeInfo, StoreError> {
+    let removed = edge.remove_node(&request.name, request.with_data, actor)?;
+    Ok(messages::nodes::node(numbering, removed))
 }
 
 /// Ends all certificates of a node, its unused token and its sessions.

@@ -275,8 +275,8 @@ fn once(
     Ok(name)
 }
 
-/// Returns a free name for a schedule of one action, as in `@3k7q2m5x`. It is drawn by chance: names
-/// that count would tell whoever starts actions how many others have started.
+/// Returns a free name for a schedule of one action, as in `@3k7q2m5x`. It is drawn by chance: a
+/// name that counts would tell a person who starts actions how many others have started.
 fn free_name(store: &Store) -> Result<String, StoreError> {
     let known = store.catalog.schedules()?;
     loop {
