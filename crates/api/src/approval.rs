@@ -7,7 +7,7 @@
 use catalog::{ApprovalRow, ApprovalState, CatalogError};
 use model::{DomainId, NodeId, PersonId, PoolId};
 use serde_json::Value;
-use server::Numbered;
+use server::NumberKind;
 use store::StoreError;
 use store::nodes::note;
 
@@ -74,7 +74,7 @@ pub(crate) fn guard(desk: &Desk, caller: &Caller, order: &dyn Order) -> Answer<(
             && request(row)[OBJECT].as_str() == Some(&object)
     };
     let rows = store.catalog.approvals(None, LOOKED_AT_MAX)?;
-    let shown = |number: u64| desk.numbering(caller).shown(Numbered::Approval, number);
+    let shown = |number: u64| desk.numbering(caller).shown(NumberKind::Approval, number);
     if let Some(row) = rows.iter().find(waits) {
         let number = shown(row.number);
         let text = format!("such a request for {object} waits already, as number {number}");

@@ -71,7 +71,7 @@ pub use authority::{AuthorityError, Identity};
 pub use guesses::Guesses;
 pub use identities::ConnectedNode;
 pub use init::{InitError, init};
-pub use numbering::{Numbered, Numbering};
+pub use numbering::{NumberKind, Numbering};
 pub use office::{Office, Registration};
 pub use origin::Origin;
 pub use run::{Beside, Readiness, RunError, run};

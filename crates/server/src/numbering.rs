@@ -29,14 +29,14 @@ const ROUNDS: u8 = 10;
 
 /// Kinds of objects. The covers of one kind tell nothing about those of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Numbered {
+pub enum NumberKind {
     Event,
     Alert,
     Approval,
     Baseline,
 }
 
-impl Numbered {
+impl NumberKind {
     fn code(self) -> u8 {
         match self {
             Self::Event => 1,
@@ -77,12 +77,12 @@ impl Numbering {
     }
 
     /// Returns the number that the caller gets for a number of the catalogue.
-    pub fn shown(&self, kind: Numbered, number: u64) -> u64 {
+    pub fn shown(&self, kind: NumberKind, number: u64) -> u64 {
         self.walk(number, |key, number| permuted(key, kind, number))
     }
 
     /// Returns the number of the catalogue for a number that the caller gives.
-    pub fn given(&self, kind: Numbered, number: u64) -> u64 {
+    pub fn given(&self, kind: NumberKind, number: u64) -> u64 {
         self.walk(number, |key, number| restored(key, kind, number))
     }
 
@@ -102,7 +102,7 @@ impl Numbering {
 }
 
 /// Returns the image of a number of 52 bits under a balanced Feistel network.
-fn permuted(key: &[u8; 32], kind: Numbered, number: u64) -> u64 {
+fn permuted(key: &[u8; 32], kind: NumberKind, number: u64) -> u64 {
     let (mut left, mut right) = (number >> HALF_BITS, number & HALF_MAX);
     for round in 0..ROUNDS {
         (left, right) = (right, left ^ mixed(key, kind, (round, right)));
@@ -111,7 +111,7 @@ fn permuted(key: &[u8; 32], kind: Numbered, number: u64) -> u64 {
 }
 
 /// Returns the number with this image.
-fn restored(key: &[u8; 32], kind: Numbered, image: u64) -> u64 {
+fn restored(key: &[u8; 32], kind: NumberKind, image: u64) -> u64 {
     let (mut left, mut right) = (image >> HALF_BITS, image & HALF_MAX);
     for round in (0..ROUNDS).rev() {
         (left, right) = (right ^ mixed(key, kind, (round, left)), left);
@@ -120,7 +120,7 @@ fn restored(key: &[u8; 32], kind: Numbered, image: u64) -> u64 {
 }
 
 /// The function of a round: half a number, mixed with the key.
-fn mixed(key: &[u8; 32], kind: Numbered, (round, half): (u8, u64)) -> u64 {
+fn mixed(key: &[u8; 32], kind: NumberKind, (round, half): (u8, u64)) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(key);
     hasher.update(&[kind.code(), round]).update(&half.to_le_bytes());
     let mut bytes = [0; 8];
@@ -134,8 +134,8 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [Numbered; 4] =
-        [Numbered::Event, Numbered::Alert, Numbered::Approval, Numbered::Baseline];
+    const KINDS: [NumberKind; 4] =
+        [NumberKind::Event, NumberKind::Alert, NumberKind::Approval, NumberKind::Baseline];
 
     #[test]
     fn a_cover_is_turned_back_and_names_one_number() {
@@ -143,8 +143,8 @@ mod tests {
         let numbers = (0..2_000).chain([COVERED_MAX - 1, COVERED_MAX, COVERED_MAX + 1, u64::MAX]);
         let mut covers = BTreeSet::new();
         for number in numbers {
-            let cover = covered.shown(Numbered::Event, number);
-            assert_eq!(covered.given(Numbered::Event, cover), number);
+            let cover = covered.shown(NumberKind::Event, number);
+            assert_eq!(covered.given(NumberKind::Event, cover), number);
             assert_eq!(cover == 0, number == 0, "{number}");
             assert_eq!(cover > COVERED_MAX, number > COVERED_MAX, "{number}");
             assert!(covers.insert(cover), "{number}");
@@ -155,7 +155,7 @@ mod tests {
     fn covers_tell_neither_order_nor_distance() {
         let covered = Numbering::covered([7; 32]);
         let covers: Vec<u64> =
-            (1..=1_000).map(|number| covered.shown(Numbered::Event, number)).collect();
+            (1..=1_000).map(|number| covered.shown(NumberKind::Event, number)).collect();
         let rising = covers.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((400..600).contains(&rising), "{rising} of 999 covers are larger than the last");
         let near = covers.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 1 << 30);
@@ -168,7 +168,7 @@ mod tests {
     fn a_guess_names_no_number_that_an_object_has() {
         let covered = Numbering::covered([7; 32]);
         for guess in (1..10_000).chain([1 << 51, COVERED_MAX]) {
-            assert!(covered.given(Numbered::Event, guess) > 100_000, "{guess}");
+            assert!(covered.given(NumberKind::Event, guess) > 100_000, "{guess}");
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
         let of_kind = |kind| keys.iter().map(move |covered| covered.shown(kind, 17));
         let covers: BTreeSet<u64> = KINDS.into_iter().flat_map(of_kind).collect();
         assert_eq!(covers.len(), 2 * KINDS.len());
-        let codes: BTreeSet<u8> = KINDS.into_iter().map(Numbered::code).collect();
+        let codes: BTreeSet<u8> = KINDS.into_iter().map(NumberKind::code).collect();
         assert_eq!(codes.len(), KINDS.len());
     }
 
@@ -186,8 +186,8 @@ mod tests {
     fn who_sees_everything_gets_the_numbers_of_the_catalogue() {
         let plain = Numbering::plain();
         for number in [0, 1, 17, u64::MAX] {
-            assert_eq!(plain.shown(Numbered::Event, number), number);
-            assert_eq!(plain.given(Numbered::Event, number), number);
+            assert_eq!(plain.shown(NumberKind::Event, number), number);
+            assert_eq!(plain.given(NumberKind::Event, number), number);
         }
     }
 }

@@ -9,7 +9,7 @@ use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use server::{Numbered, Numbering};
+use server::{NumberKind, Numbering};
 use store::nodes::note;
 
 use crate::call::{Answer, Call};
@@ -193,7 +193,7 @@ impl Names {
         let node = row.node.and_then(|node| self.nodes.get(&node));
         let domain = node.map(|(_, domain, _)| *domain).or(row.domain);
         AlertDocument {
-            number: numbering.shown(Numbered::Alert, row.number),
+            number: numbering.shown(NumberKind::Alert, row.number),
             kind: row.kind,
             object: row.object,
             domain: domain.and_then(|domain| self.domains.get(&domain).cloned()),
@@ -214,7 +214,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<AlertDocument>>
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let filter = AlertFilter { is_open: call.query.state.map(|state| state == State::Open) };
     let numbering = call.desk.numbering(&call.caller);
-    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Alert, first));
+    let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Alert, first));
     let mut rows = call.desk.store().catalog.alerts(filter, first, LOOKED_AT_MAX)?;
     let names = Names::read(&call.desk)?;
     rows.retain(|row| call.caller.may(Area::Alerts, Right::Read, names.subject(row)));
@@ -225,7 +225,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<AlertDocument>>
 
 fn acknowledge(call: &mut Call<AlertPath, Empty, AcknowledgementBody>) -> Answer<AlertDocument> {
     let (store, numbering) = (call.desk.store(), call.desk.numbering(&call.caller));
-    let number = numbering.given(Numbered::Alert, call.path.alert);
+    let number = numbering.given(NumberKind::Alert, call.path.alert);
     let absent = || Problem::not_found("alert", &call.path.alert.to_string());
     let words = &call.body.note;
     if words.len() > NOTE_BYTES_MAX || words.chars().any(char::is_control) {

@@ -11,7 +11,7 @@ use catalog::{ApprovalRow, ApprovalState, CatalogError, Decision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use server::{Numbered, Numbering};
+use server::{NumberKind, Numbering};
 use store::nodes::note;
 
 use super::orders::{self, Reach};
@@ -101,7 +101,7 @@ fn describe(numbering: &Numbering, caller: &Caller, row: ApprovalRow) -> Approva
         ApprovalState::Failed => "failed",
     };
     ApprovalDocument {
-        number: numbering.shown(Numbered::Approval, row.number),
+        number: numbering.shown(NumberKind::Approval, row.number),
         operation: row.operation,
         summary: row.summary,
         asked_by: row.asked_by,
@@ -128,7 +128,9 @@ fn may(desk: &Desk, caller: &Caller, row: Option<&ApprovalRow>, right: Right) ->
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocument>> {
     let portion = call.query.portion()?;
     let numbering = call.desk.numbering(&call.caller);
-    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Approval, first));
+    let first = portion
+        .first_number()?
+        .map(|first| numbering.given(NumberKind::Approval, first));
     let mut rows = call.desk.store().catalog.approvals(first, LISTED_MAX)?;
     let caller = &call.caller;
     if !caller.may(Area::Approvals, Right::Read, Subject::Service) {
@@ -145,7 +147,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ApprovalDocumen
 /// Finds a request that the caller may see, by the number that the caller gives.
 fn find(desk: &Desk, caller: &Caller, given: u64) -> Answer<ApprovalRow> {
     let absent = || Problem::not_found("request for approval", &given.to_string());
-    let number = desk.numbering(caller).given(Numbered::Approval, given);
+    let number = desk.numbering(caller).given(NumberKind::Approval, given);
     if i64::try_from(number).is_err() {
         return Err(absent());
     }

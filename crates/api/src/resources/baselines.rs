@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use server::Numbered;
+use server::NumberKind;
 use store::lifecycle::baselines;
 
 use super::found_node::find_node;
@@ -55,9 +55,9 @@ fn list(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BaselineItem
     let rights = (Area::Work, Right::Read);
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
     let numbering = call.desk.numbering(&call.caller);
-    let from = portion.first_number()?.map(|from| numbering.given(Numbered::Baseline, from));
+    let from = portion.first_number()?.map(|from| numbering.given(NumberKind::Baseline, from));
     let rows = baselines::list(call.desk.store(), &node, from, portion.read_max())?;
-    let number = |number: u64| numbering.shown(Numbered::Baseline, number);
+    let number = |number: u64| numbering.shown(NumberKind::Baseline, number);
     let items = rows.into_iter();
     let items = items.map(|row| BaselineItem { number: number(row.number), made: Time(row.made) });
     Ok(portion.page(items.collect(), |one: &BaselineItem| one.number.to_string().into_bytes()))
@@ -67,7 +67,7 @@ fn get(call: &mut Call<BaselinePath, Empty, Empty>) -> Answer<BaselineDocument> 
     let BaselinePath { node, baseline } = &call.path;
     let node = find_node(&call.desk, &call.caller, node, (Area::Work, Right::Read))?.node;
     let absent = || Problem::not_found("baseline", &baseline.to_string());
-    let number = call.desk.numbering(&call.caller).given(Numbered::Baseline, *baseline);
+    let number = call.desk.numbering(&call.caller).given(NumberKind::Baseline, *baseline);
     if i64::try_from(number).is_err() {
         return Err(absent());
     }

@@ -10,7 +10,7 @@ use policy::schedule::{Definition, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use server::{Numbered, Numbering};
+use server::{NumberKind, Numbering};
 use store::schedules::{self, EventConditions, EventTarget};
 
 use super::domains::NOTHING;
@@ -208,7 +208,7 @@ pub(super) fn describe(
 ) -> EventDocument {
     let is_running = event.state.is_running();
     EventDocument {
-        number: numbering.shown(Numbered::Event, event.number),
+        number: numbering.shown(NumberKind::Event, event.number),
         work: work.map(Work::name),
         schedule: event.key.schedule,
         node: event.node_name.map(|name| name.to_string()),
@@ -313,8 +313,8 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>>
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let filter = filter(call)?;
     let numbering = call.desk.numbering(&call.caller);
-    let shown = |number: u64| numbering.shown(Numbered::Event, number);
-    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Event, first));
+    let shown = |number: u64| numbering.shown(NumberKind::Event, number);
+    let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Event, first));
     let events = schedules::node_events(call.desk.store(), &filter, first, portion.read_max())?;
     let key = |event: &ScheduledEvent| shown(event.number).to_string().into_bytes();
     let page = portion.page(events, key);
@@ -329,7 +329,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>>
 
 /// Finds an event that the caller may see, by the number that the caller gives.
 fn find(desk: &Desk, caller: &Caller, given: u64) -> Answer<ScheduledEvent> {
-    let number = desk.numbering(caller).given(Numbered::Event, given);
+    let number = desk.numbering(caller).given(NumberKind::Event, given);
     let found = schedules::event_numbered(desk.store(), number)?;
     let sees = sees(desk, caller, found.as_ref());
     found

@@ -7,7 +7,7 @@ use model::ServerTime;
 use policy::schedule::event::EventState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use server::Numbered;
+use server::NumberKind;
 
 use super::node_lists::{NodeFilter, Register, visible_nodes};
 use crate::call::{Answer, Call};
@@ -154,7 +154,7 @@ fn hours_of(
     let numbering = call.desk.numbering(&call.caller);
     let mut hours = hours(&events, &sessions, (from, to));
     for number in hours.iter_mut().flat_map(|hour| &mut hour.events) {
-        *number = numbering.shown(Numbered::Event, *number);
+        *number = numbering.shown(NumberKind::Event, *number);
     }
     Ok(hours)
 }

@@ -8,7 +8,7 @@ use model::{NodeId, ServerTime};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use server::Numbered;
+use server::NumberKind;
 use store::lifecycle::usage;
 use store::quotas::{self, LimitUse};
 
@@ -227,7 +227,7 @@ fn alerts_at_risk(
         let kind = Kind::of_name(&row.kind).filter(|kind| ALERTS.contains(kind))?;
         let is_seen = call.caller.may(Area::Alerts, Right::Read, names.subject(&row));
         let node = names.node(&row);
-        let number = numbering.shown(Numbered::Alert, row.number);
+        let number = numbering.shown(NumberKind::Alert, row.number);
         is_seen.then(|| RiskDocument::of_alert(kind, (number, row), node))
     };
     Ok(rows.into_iter().filter_map(risk).collect())

@@ -10,7 +10,7 @@ use policy::schedule::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use server::{Numbered, Numbering};
+use server::{NumberKind, Numbering};
 use store::schedules;
 
 use super::events::{self, EventDocument};
@@ -226,7 +226,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<RestoreDocument
         seen: events::sight(desk, caller)?,
         ..EventFilter::default()
     };
-    let first = portion.first_number()?.map(|first| numbering.given(Numbered::Event, first));
+    let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Event, first));
     let found = schedules::node_events(desk.store(), &filter, first, portion.read_max())?;
     let described = |event: ScheduledEvent| {
         let definition = &definitions[&event.key.schedule];

@@ -14,7 +14,7 @@ use crate::actor::Sight;
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::messages::schedules as forms;
-use crate::numbering::{Numbered, Numbering};
+use crate::numbering::{NumberKind, Numbering};
 
 /// Maximum number of events in one message: their reports are long.
 const EVENTS_MAX: usize = 1000;
@@ -163,7 +163,7 @@ fn filter(
 
 /// Returns an event as the caller gets it.
 fn event(numbering: &Numbering, event: ScheduledEvent) -> proto::ScheduledEvent {
-    let number = numbering.shown(Numbered::Event, event.number);
+    let number = numbering.shown(NumberKind::Event, event.number);
     forms::event(ScheduledEvent { number, ..event })
 }
 
@@ -175,7 +175,7 @@ pub(super) fn events(
 ) -> Result<proto::ScheduledEventsReply, StoreError> {
     let mut filter = filter(store, &request, sight)?;
     let portion = Portion::parse(request.portion).at_most(EVENTS_MAX);
-    let from = portion.first_number()?.map(|from| numbering.given(Numbered::Event, from));
+    let from = portion.first_number()?.map(|from| numbering.given(NumberKind::Event, from));
     let (limit, now) = (portion.read_max(), sys::clock::now());
     let shown = |one: ScheduledEvent| event(numbering, one);
     // Events of the future come first, and have no number: the next portion begins with another.
@@ -211,7 +211,7 @@ pub(super) fn event_log(
     request: &proto::ScheduledEventLogRequest,
     numbering: &Numbering,
 ) -> Result<proto::ScheduledEventLogReply, StoreError> {
-    let number = numbering.given(Numbered::Event, request.number);
+    let number = numbering.given(NumberKind::Event, request.number);
     let (found, log) = schedules::find_event(store, number)?;
     if request.watches {
         schedules::watch(store, std::slice::from_ref(&found), sys::clock::now())?;

@@ -24,7 +24,7 @@ const REFUSED_NAMES: [&str; 14] = [
 /// Endings of participles. A name of one word with such an ending is refused.
 const PARTICIPLE_ENDINGS: [&str; 2] = ["ed", "ing"];
 /// Names of one word that have such an ending and are nouns.
-const NOUNS: [&str; 26] = [
+const NOUNS: [&str; 27] = [
     "Bed",
     "Encoding",
     "Ending",
@@ -35,6 +35,7 @@ const NOUNS: [&str; 26] = [
     "Labelling",
     "Listing",
     "Need",
+    "Numbering",
     "Opening",
     "Ordering",
     "Ranking",
