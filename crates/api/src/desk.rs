@@ -40,8 +40,8 @@ pub(crate) struct Desk {
     streams: Streams,
     /// Key of the digests of requests that are kept.
     pub(crate) answers_key: [u8; 32],
-    /// Numbers for callers who do not see the objects of all domains.
-    covered: Numbering,
+    /// Key of the numbers of callers who do not see the objects of all domains.
+    numbers_key: [u8; 32],
     /// The document of all operations.
     pub(crate) document: Value,
 }
@@ -64,7 +64,7 @@ impl Desk {
         let oidc = settings.map(|settings| Provider::new(settings, folder)).transpose()?;
         let seals = SealKey::new(&office.store().secrets.derived_key(SEALS));
         let answers_key = office.store().secrets.derived_key(ANSWERS);
-        let covered = Numbering::covered(office.store().secrets.derived_key(NUMBERS));
+        let numbers_key = office.store().secrets.derived_key(NUMBERS);
         Ok(Self {
             office,
             passwords: Passwords::new(),
@@ -78,7 +78,7 @@ impl Desk {
             work: Arc::new(Semaphore::new(WORK_MAX)),
             streams: Streams::default(),
             answers_key,
-            covered,
+            numbers_key,
             document,
         })
     }
@@ -116,7 +116,8 @@ impl Desk {
 
     /// Returns the way in which the caller gets and gives numbers that count over all domains.
     pub(crate) fn numbering(&self, caller: &Caller) -> Numbering {
-        if caller.is_staff() { Numbering::plain() } else { self.covered.clone() }
+        let key = self.numbers_key;
+        if caller.is_staff() { Numbering::plain(Some(key)) } else { Numbering::covered(key) }
     }
 
     /// Returns the addresses by which nodes reach the servers.

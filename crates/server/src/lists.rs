@@ -140,7 +140,7 @@ fn a_caller_who_does_not_see_all_domains_gets_no_numbers_of_nodes_and_filespaces
         (node.id, node.filespaces[0].id)
     };
     assert_eq!(numbers(Numbering::covered([7; 32])), (0, 0));
-    let (node, filespace) = numbers(Numbering::plain());
+    let (node, filespace) = numbers(Numbering::plain(None));
     assert!(node > 0 && filespace > 0, "node {node}, filespace {filespace}");
 }
 

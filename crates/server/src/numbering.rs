@@ -14,7 +14,9 @@
 //! 2. A guess is the cover of some number, too, but hardly ever of one that an object has: there
 //!    are 2^52 of them. It is answered as one that does not exist, and if it should hit, as an
 //!    object of others.
-//! 3. 0 stays 0, as it says that an object has no number yet. Numbers beyond 52 bits stay as they
+//! 3. A caller who sees everything may give a cover, too, as from an address that a tenant has
+//!    passed on: numbers so large are no other ones.
+//! 4. 0 stays 0, as it says that an object has no number yet. Numbers beyond 52 bits stay as they
 //!    are: no object has one.
 
 use std::fmt;
@@ -24,6 +26,9 @@ const HALF_BITS: u32 = 26;
 const HALF_MAX: u64 = (1 << HALF_BITS) - 1;
 /// The largest number that is covered.
 const COVERED_MAX: u64 = (1 << (2 * HALF_BITS)) - 1;
+/// The largest number that a caller who sees everything gives as a number of the catalogue. Of
+/// 65,536 covers one is not larger, and serves its tenant alone.
+const COUNTED_MAX: u64 = (1 << 36) - 1;
 /// Number of rounds of the network, as NIST SP 800-38G has it for small domains.
 const ROUNDS: u8 = 10;
 
@@ -50,39 +55,48 @@ impl NumberKind {
 /// Way in which a caller gets and gives numbers.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Numbering {
-    /// Key of the permutation; `None` for a caller who gets the numbers of the catalogue.
+    /// Key of the permutation; `None` for a caller who does not know of covers.
     key: Option<[u8; 32]>,
+    /// True for a caller who gets covers, and no numbers of the catalogue.
+    is_covered: bool,
 }
 
 impl fmt::Debug for Numbering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_covered() { "Numbering(covers)" } else { "Numbering(plain)" })
+        f.write_str(if self.is_covered { "Numbering(covers)" } else { "Numbering(plain)" })
     }
 }
 
 impl Numbering {
-    /// Returns the numbering for callers who see the objects of all domains.
-    pub fn plain() -> Self {
-        Self::default()
+    /// Returns the numbering for callers who see the objects of all domains. With the key of
+    /// covers, they may give covers, too.
+    pub fn plain(key: Option<[u8; 32]>) -> Self {
+        Self { key, is_covered: false }
     }
 
     /// Returns the numbering for callers who do not.
     pub fn covered(key: [u8; 32]) -> Self {
-        Self { key: Some(key) }
+        Self { key: Some(key), is_covered: true }
     }
 
     /// Returns true for callers who do not see the objects of all domains.
     pub fn is_covered(&self) -> bool {
-        self.key.is_some()
+        self.is_covered
     }
 
     /// Returns the number that the caller gets for a number of the catalogue.
     pub fn shown(&self, kind: NumberKind, number: u64) -> u64 {
+        if !self.is_covered {
+            return number;
+        }
         self.walk(number, |key, number| permuted(key, kind, number))
     }
 
     /// Returns the number of the catalogue for a number that the caller gives.
     pub fn given(&self, kind: NumberKind, number: u64) -> u64 {
+        if !self.is_covered && number <= COUNTED_MAX {
+            return number;
+        }
         self.walk(number, |key, number| restored(key, kind, number))
     }
 
@@ -184,10 +198,24 @@ mod tests {
 
     #[test]
     fn who_sees_everything_gets_the_numbers_of_the_catalogue() {
-        let plain = Numbering::plain();
-        for number in [0, 1, 17, u64::MAX] {
-            assert_eq!(plain.shown(NumberKind::Event, number), number);
-            assert_eq!(plain.given(NumberKind::Event, number), number);
+        for plain in [Numbering::plain(None), Numbering::plain(Some([7; 32]))] {
+            for number in [0, 1, 17, COUNTED_MAX, u64::MAX] {
+                assert_eq!(plain.shown(NumberKind::Event, number), number);
+                assert_eq!(plain.given(NumberKind::Event, number), number);
+            }
+        }
+    }
+
+    #[test]
+    fn who_sees_everything_may_give_a_cover() {
+        let covers = (1..100).map(|number| {
+            let cover = Numbering::covered([7; 32]).shown(NumberKind::Event, number);
+            (number, cover)
+        });
+        for (number, cover) in covers {
+            let given = |key| Numbering::plain(key).given(NumberKind::Event, cover);
+            assert_eq!(given(Some([7; 32])), number);
+            assert_eq!(given(None), cover);
         }
     }
 }

@@ -52,6 +52,6 @@ tell nothing. Callers with a role everywhere get these numbers. Everybody else g
 place of each: another number, below 2^52, which stands for the same object always and at every
 server of the service, and which gives away neither the order nor how many there are. So do cursors.
 The REST API, the page and `holdfast admin --server https://...` show covers to the administrator of
-a domain and the owner of a node, and take only covers from them. A cover means nothing to those who
-run the service: name the node and the time when you ask them about an event.
+a domain and the owner of a node, and take only covers from them. From those who run the service the
+API and the page take both, so an address that a customer passes on leads them to the same event.
 ";
