@@ -18,7 +18,7 @@ pub(crate) struct Example {
 }
 
 /// Values of parameters that are text.
-const TEXTS: [(&str, &str); 29] = [
+const TEXTS: [(&str, &str); 30] = [
     ("application", "web server"),
     ("at", "2026-11-20T18:00:00Z"),
     ("domain", "LAB"),
@@ -32,6 +32,7 @@ const TEXTS: [(&str, &str); 29] = [
     ("label", "web"),
     ("library", "TL"),
     ("month", "2026-01"),
+    ("name", "hostname"),
     ("node", "web-1"),
     ("option_set", "linux"),
     ("owner", "anna"),

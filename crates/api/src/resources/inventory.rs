@@ -63,6 +63,9 @@ struct BrowseQuery {
     /// Directory in the filespace, from its root, as in /etc/apt; the root by default. A path that
     /// is not UTF-8 is `base64:` and its bytes in Base64.
     path: Option<NameText>,
+    /// Only the object with this name in the directory. A name that is not UTF-8 is `base64:` and
+    /// its bytes in Base64.
+    name: Option<NameText>,
     /// Time at which the versions stood; the present by default.
     at: Option<Time>,
     /// True for all versions of each object.
@@ -238,12 +241,13 @@ fn choice(at: Option<Time>, all: Option<bool>) -> Choice {
 }
 
 fn browse(call: &mut Call<NodePath, BrowseQuery, Empty>) -> Answer<Page<VersionDocument>> {
-    let BrowseQuery { filespace, path, at, all, limit, cursor } = &call.query;
+    let BrowseQuery { filespace, path, name, at, all, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
     let named = (call.path.node.as_str(), &filespace.0[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
     let directory = directory(path.as_ref())?;
-    let parts = vec![Part { span: PageSpan::Directory(directory), name: None }];
+    let name = name.as_ref().map(|name| name_in(&directory, name)).transpose()?;
+    let parts = vec![Part { span: PageSpan::Directory(directory), name }];
     let selection = Selection {
         filespace: found.id,
         choice: choice(*at, *all),
@@ -303,6 +307,12 @@ fn collect(
     let page = portion.page(found, VersionDocumentParts::key);
     let items = page.items.into_iter().map(VersionDocumentParts::document).collect();
     Ok(Page { items, next: page.next })
+}
+
+/// Returns the name of an object in a directory.
+fn name_in(directory: &DirPath, NameText(name): &NameText) -> Answer<Name> {
+    let wrong = |_| Problem::invalid(format!("'{}' is no name of an object", model::escaped(name)));
+    directory.name(name).map_err(wrong)
 }
 
 /// Splits the path of an object into its directory and its name.

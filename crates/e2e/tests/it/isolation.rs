@@ -32,6 +32,7 @@ const PLAIN: &[&str] = &[
     "at",
     "all",
     "path",
+    "name",
     "pattern",
     "filespace",
     "backup_hours",

@@ -24,6 +24,34 @@ fn place(service: &Provider, tree: &Path) -> (String, String) {
     (space, inside)
 }
 
+/// The page read the versions of a whole directory to show those of one file, and gave up in a large
+/// one.
+#[test]
+fn the_versions_of_one_object_are_listed_by_its_name() {
+    let service = Provider::new();
+    let node = enrol(&service, "web-1");
+    let tree = service.scratch.folder("tree");
+    for content in ["first", "the second"] {
+        for name in ["a", "b"] {
+            fs::write(tree.join(name), content).unwrap();
+        }
+        node.backup(&tree, &[]).expect(&[0]);
+    }
+    let (space, inside) = place(&service, &tree);
+    let address =
+        |more: &str| format!("/v1/nodes/web-1/versions?filespace={space}&path={inside}{more}");
+    let list = |more: &str| fields(&service.root.get(&address(more)).expect(200).json(), "path");
+    let path = |name: &str| format!("{inside}/{name}");
+    assert_eq!(list("&name=b&all=true"), [path("b"), path("b")]);
+    assert_eq!(list("&name=b"), [path("b")]);
+    assert_eq!(list("&name=base64:Yg=="), [path("b")]);
+    assert_eq!(list("&all=true").len(), 4);
+    assert_eq!(list("&name=c"), [""; 0]);
+    for wrong in ["a/b", "..", "", "base64:*"] {
+        service.root.get(&address(&format!("&name={wrong}"))).expect(400);
+    }
+}
+
 #[test]
 fn files_are_restored_at_their_node_by_a_request() {
     let service = Provider::new();

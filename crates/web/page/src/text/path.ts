@@ -21,6 +21,12 @@ export function lastName(path: string): string {
   return steps(path).at(-1)?.name ?? '/';
 }
 
+/** The last part of a path, as a parameter of an address. */
+export function nameIn(path: string): string {
+  const bytes = bytesOf(path);
+  return parameterOfBytes(bytes.subarray(bytes.lastIndexOf(SLASH) + 1));
+}
+
 /** The directory that has the object. */
 export function parent(path: string): string {
   const bytes = bytesOf(path);
