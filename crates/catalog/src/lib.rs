@@ -57,6 +57,7 @@ mod sql;
 pub mod sqlite;
 mod statements;
 mod tasks;
+mod transfers;
 mod usage_days;
 mod versions;
 mod volumes;
@@ -103,6 +104,7 @@ pub use sessions::{SessionRow, Sessions};
 pub use sign_ins::{SignInRow, SignIns};
 pub use statements::statements_of_thread;
 pub use tasks::{LoggedRun, TaskEnd, TaskRun, Tasks};
+pub use transfers::{ArchivedRow, FinishedTransfer, TransferFigures, Transfers};
 pub use usage_days::{UsageDay, UsageDays, UsageSubject};
 pub use versions::{VersionKey, VersionRow, Versions};
 pub use volumes::{
@@ -148,6 +150,7 @@ pub trait Catalog:
     + Overview
     + UsageDays
     + Restores
+    + Transfers
     + ReadRules
     + Marks
     + Batches

@@ -49,6 +49,7 @@ mod sessions;
 mod sign_ins;
 pub(crate) mod tables;
 mod tasks;
+mod transfers;
 mod usage_days;
 pub(crate) mod versions;
 pub(crate) mod volumes;

@@ -267,6 +267,8 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
         "node_detail",
         "node_contact",
         "read_rule",
+        "archived",
+        "restored",
     ] {
         let delete = format!("DELETE FROM {table} WHERE node = ?");
         sql.execute(&delete, params![node.0])?;

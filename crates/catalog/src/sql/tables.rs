@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// All tables except `part`. A table that names rows of another table comes after that table.
-const TABLES: [Table; 50] = [
+const TABLES: [Table; 51] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -225,6 +225,22 @@ const TABLES: [Table; 50] = [
     table(
         "restored",
         &["number", "node", "filespace", "started", "ended", "objects", "bytes"],
+        "number",
+        true,
+    ),
+    table(
+        "archived",
+        &[
+            "number",
+            "node",
+            "filespace",
+            "started",
+            "ended",
+            "examined",
+            "objects",
+            "failed",
+            "bytes",
+        ],
         "number",
         true,
     ),

@@ -7,7 +7,7 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 26] = [
+const MIGRATIONS: [&str; 27] = [
     VERSION_1,
     VERSION_2,
     VERSION_3,
@@ -34,6 +34,7 @@ const MIGRATIONS: [&str; 26] = [
     EVENTS_BY_SCHEDULE,
     CONTACTS,
     DIGEST_SUMS,
+    ARCHIVED,
 ];
 
 const VERSION_1: &str = "
@@ -458,6 +459,15 @@ CREATE TABLE node_contact(
 const DIGEST_SUMS: &str = "
 CREATE TABLE digest_sum(filespace INTEGER PRIMARY KEY, sum BLOB NOT NULL) STRICT;
 CREATE INDEX undigested ON digest(id) WHERE digest IS NULL;
+";
+
+/// Finished sessions of archives.
+const ARCHIVED: &str = "
+CREATE TABLE archived(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, filespace BLOB NOT NULL,
+    started INTEGER NOT NULL, ended INTEGER NOT NULL, examined INTEGER NOT NULL,
+    objects INTEGER NOT NULL, failed INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
+CREATE INDEX archived_by_end ON archived(ended);
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

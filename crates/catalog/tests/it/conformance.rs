@@ -221,6 +221,7 @@ macro_rules! conformance {
                 packs_are_summed_by_domain_and_state,
                 the_space_of_a_day_is_replaced,
                 restores_are_listed_by_their_ends,
+                archives_and_restores_of_all_nodes_are_newest_first,
             );
             conformance!(@theme schedules, $new,
                 schedules_are_by_name_and_their_followers_end_with_them,

@@ -3,9 +3,9 @@
 use catalog::{
     AlertFilter, AlertRow, Amount, ApiKeyRow, ApprovalRow, Association, BaselineRow, Catalog,
     CatalogError, ContactRow, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter,
-    Filespace, IdentityRow, LoggedRun, Node, NodeDetails, NoticeRow, PackRow, PageDigest, PageRow,
-    PageSpan, Person, ReadRule, RestoreRow, RoleRow, ScheduleRow, ScheduledEvent, SessionRow,
-    SignInRow, UsageDay, UsageSubject, VersionRow,
+    Filespace, FinishedTransfer, IdentityRow, LoggedRun, Node, NodeDetails, NoticeRow, PackRow,
+    PageDigest, PageRow, PageSpan, Person, ReadRule, RestoreRow, RoleRow, ScheduleRow,
+    ScheduledEvent, SessionRow, SignInRow, UsageDay, UsageSubject, VersionRow,
 };
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId, ServerTime};
 
@@ -56,6 +56,7 @@ pub(crate) struct Contents {
     pub(crate) notices: Vec<NoticeRow>,
     pub(crate) usage_days: Vec<UsageDay>,
     pub(crate) restores: Vec<RestoreRow>,
+    pub(crate) archived: Vec<FinishedTransfer>,
     pub(crate) scheduled_events: Vec<ScheduledEvent>,
 }
 
@@ -92,6 +93,7 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
         usage_days: catalog
             .usage_days(UsageSubject::Pool(PoolId(1)), (Day(i64::MIN), Day(i64::MAX)))?,
         restores: catalog.restores((ServerTime(i64::MIN), ServerTime(i64::MAX)))?,
+        archived: catalog.finished_archives(None, usize::MAX)?,
         scheduled_events: catalog.scheduled_events(&EventFilter::default(), None, usize::MAX)?,
     })
 }

@@ -15,7 +15,7 @@ use crate::SqliteInFolder;
 use crate::conformance::Engine as _;
 use crate::contents;
 use crate::samples::{
-    DOMAIN, NOW, add_version, alert, answer, api_key, approval, at, contact, dir, drill,
+    DOMAIN, NOW, add_version, alert, answer, api_key, approval, archived, at, contact, dir, drill,
     enrolment_key, fill, key, library, node_name, pack, page, part, pool, put, put_parts, refusal,
     session, sign_in, token, version, volume,
 };
@@ -183,6 +183,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.set_identities(PersonId(1), &[]));
     note(errors, catalog.set_roles(PersonId(1), &[]));
     note(errors, catalog.put_node_details(node.id, &NodeDetails::default()));
+    note(errors, catalog.add_archived(&archived(node.id, 77)));
     note(errors, catalog.put_contacts(&[contact(node.id)]));
     note(errors, catalog.claim_answer(&answer("a", "77")));
     note(errors, catalog.add_approval(&approval(77)));

@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 
 use catalog::{
-    AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, Catalog,
+    AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, ArchivedRow, Catalog,
     CatalogError, Collocation, ContactRow, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth,
     IdentityRow, KeyRedemption, LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow,
     PackState, PageKey, PageRow, PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow,
-    SignInRow, StoredPack, TokenError, TokenRow, UsageDay, UsageSubject, VersionRow, VolumeAccess,
-    VolumeRow, VolumeState, Write,
+    SignInRow, StoredPack, TokenError, TokenRow, TransferFigures, UsageDay, UsageSubject,
+    VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
 };
 use model::{
     DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PersonId,
@@ -279,6 +279,14 @@ fn add_alert(catalog: &dyn Catalog, number: i64) {
     let (started, ended) = (at(number), at(number + 1));
     let restore = RestoreRow { node, filespace, started, ended, objects: 1, bytes: 2 };
     catalog.add_restore(&restore).expect("is recorded");
+    catalog.add_archived(&archived(node, number)).expect("is recorded");
+}
+
+/// A session of an archive that ended after `number` more seconds.
+pub(crate) fn archived(node: NodeId, number: i64) -> ArchivedRow {
+    let figures = TransferFigures { examined: 9, objects: 7, failed: 1, bytes: 700 };
+    let filespace = model::archive_filespace(3, b"/home");
+    ArchivedRow { node, filespace, started: at(1), ended: at(number), figures }
 }
 
 pub(crate) fn contact(node: NodeId) -> ContactRow {

@@ -2,14 +2,15 @@
 
 use catalog::{
     AlertChanges, AlertFilter, AlertRow, Catalog, Certificate, Day, Delivery, EventOutcome,
-    FinishedBackup, NoticeRow, PackState, PackUsage, RestoreRow, UsageDay, UsageSubject, Write,
+    FinishedBackup, FinishedTransfer, NoticeRow, PackState, PackUsage, RestoreRow, TransferFigures,
+    UsageDay, UsageSubject, Write,
 };
 use model::{DomainId, PackNumber, PoolId, ServerTime};
 use policy::schedule::event::{EventState, Phase};
 
 use super::Engine;
 use super::schedules::{event, report};
-use crate::samples::{NOW, add_node, alert, at, notice, pack, refusal, session};
+use crate::samples::{NOW, add_node, alert, archived, at, notice, pack, refusal, session};
 
 const STANDARD: DomainId = DomainId(1);
 
@@ -233,4 +234,41 @@ pub(crate) fn restores_are_listed_by_their_ends(engine: &dyn Engine) {
     assert_eq!(of(5, 9), [row(5)]);
     catalog.forget_restores(at(9)).expect("are forgotten");
     assert_eq!(of(0, 10), [row(9)]);
+}
+
+pub(crate) fn archives_and_restores_of_all_nodes_are_newest_first(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (first, second) = (add_node(&*catalog, "a").id, add_node(&*catalog, "b").id);
+    for (node, ended) in [(first, 3), (second, 5), (first, 8)] {
+        catalog.add_archived(&archived(node, ended)).expect("is recorded");
+    }
+    let filespace = catalog.open_filespace(second, b"/", NOW).expect("a filespace").id;
+    let (started, ended) = (at(1), at(2));
+    let row = RestoreRow { node: second, filespace, started, ended, objects: 4, bytes: 40 };
+    catalog.add_restore(&row).expect("is recorded");
+    let catalog = engine.reopen(catalog);
+    let archives = |from, limit| catalog.finished_archives(from, limit).expect("are listed");
+    let shown = |all: &[FinishedTransfer]| -> Vec<(String, ServerTime)> {
+        all.iter().map(|one| (one.node.clone(), one.ended)).collect()
+    };
+    let of = |node: &str, ended| (node.to_owned(), at(ended));
+    let all = archives(None, 9);
+    assert_eq!(shown(&all), [of("a", 8), of("b", 5), of("a", 3)]);
+    assert_eq!(archives(Some(all[1].number), 1), all[1..2]);
+    let expected = archived(first, 8);
+    assert_eq!((&all[0].filespace, all[0].figures), (&expected.filespace, expected.figures));
+    let restores = || catalog.finished_restores(None, 9).expect("are listed");
+    let all = restores();
+    let [restore] = &all[..] else { panic!("{all:?}") };
+    let figures = TransferFigures { examined: 4, objects: 4, failed: 0, bytes: 40 };
+    assert_eq!((restore.node.as_str(), restore.figures), ("b", figures));
+    assert_eq!(restore.filespace, b"/");
+    catalog.remove_filespace(filespace).expect("is removed");
+    assert_eq!(restores()[0].filespace, b"");
+    catalog.forget_archived(at(5)).expect("are forgotten");
+    assert_eq!(shown(&archives(None, 9)), [of("a", 8), of("b", 5)]);
+    catalog.remove_node(first).expect("is removed");
+    assert_eq!(shown(&archives(None, 9)), [of("b", 5)]);
+    catalog.remove_node(second).expect("is removed");
+    assert_eq!(restores(), []);
 }
