@@ -160,10 +160,11 @@ fn commit(store: &Store, changes: &AlertChanges) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes old alerts and notices. A notice that nobody took is named in the activity log.
+/// Removes old alerts, notices and records of archives. A notice that nobody took is named in the activity log.
 fn forget(store: &Store, now: ServerTime) -> Result<(), StoreError> {
     let kept = i64::from(store.config.event_days) * DAY_MICROS;
     let (ended, made) = (ServerTime(now.0 - kept), ServerTime(now.0 - PATIENCE_MICROS));
+    store.catalog.forget_archived(ended)?;
     let lost = store.catalog.forget_alerts(ended, made)?;
     for notice in lost {
         let NoticeRow { channel, address, subject, error, .. } = notice;

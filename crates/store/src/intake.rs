@@ -12,6 +12,7 @@
 //! that no longer exists are removed in batches before the directory itself. A crash between two
 //! batches leaves the directory, and the next backup finds again that it no longer exists.
 
+mod archived;
 pub(crate) mod change;
 pub(crate) mod opener;
 pub(crate) mod prepare;

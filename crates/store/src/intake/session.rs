@@ -10,6 +10,7 @@ use model::{ClassId, DirPath, FILESPACE_BYTES_MAX, ServerTime, SessionId, image_
 use pool::Filler;
 use sys::lock::Mutex;
 
+use super::archived;
 use super::change::{PageChange, Rejection, Remnant};
 use super::prepare::{CommitPoint, Preparation};
 use super::quantum::{Origin, StoredQuantum};
@@ -266,7 +267,9 @@ impl Intake {
     /// Records the end of the session. `report` is the report of the client, in JSON.
     pub fn close(&self, is_complete: bool, report: &str) -> Result<(), StoreError> {
         if self.archive.is_some() {
-            return self.store.commit(Vec::new());
+            self.store.commit(Vec::new())?;
+            archived::note(&self.store, &self.filespace, self.started, report);
+            return Ok(());
         }
         self.store.tallies.add(is_complete, report);
         let session = SessionRow {

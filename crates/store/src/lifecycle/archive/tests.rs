@@ -20,7 +20,7 @@ fn fill(server: &TestServer, number: u64, files: &[(&str, &[u64])]) -> Result<()
         let quanta = vec![(quantum, stored(&server.store, chunks))];
         intake.commit(quanta, &|_| Ok(vec![change.clone()]))?;
     }
-    intake.close(true, "{}")
+    intake.close(true, r#"{"inspected":5,"backed_up":4}"#)
 }
 
 fn filespace_of(server: &TestServer, name: &[u8]) -> Filespace {
@@ -88,6 +88,20 @@ fn an_archive_counts_what_it_holds_through_deletion_and_undo() {
     assert_eq!(totals(&server, number), (2, bytes));
     let again = undelete(&server.store, &server.node, deletion.row.number);
     assert!(matches!(refused(again, "'holdfast undelete' shows all"), StoreError::NotFound(_)));
+}
+
+#[test]
+fn a_finished_session_of_an_archive_is_recorded_and_no_backup() {
+    let server = TestServer::new();
+    let number = add(&server.store, &server.node, "").expect("is made").row.number;
+    fill(&server, number, &[("x", &[1])]).expect("is filled");
+    let catalog = &server.store.catalog;
+    let all = catalog.finished_archives(None, 9).expect("are listed");
+    let [row] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((&row.node[..], &row.filespace), ("a", &archive_filespace(number, b"/")));
+    assert_eq!((row.figures.examined, row.figures.objects), (5, 4));
+    assert!(row.started <= row.ended);
+    assert_eq!(catalog.sessions(server.node.id, 9).expect("are listed"), []);
 }
 
 #[test]
