@@ -160,7 +160,8 @@ fn commit(store: &Store, changes: &AlertChanges) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes old alerts, notices and records of archives. A notice that nobody took is named in the activity log.
+/// Removes old alerts, notices and records of archives. A notice that nobody took is named in the
+/// activity log.
 fn forget(store: &Store, now: ServerTime) -> Result<(), StoreError> {
     let kept = i64::from(store.config.event_days) * DAY_MICROS;
     let (ended, made) = (ServerTime(now.0 - kept), ServerTime(now.0 - PATIENCE_MICROS));
