@@ -3,6 +3,7 @@
 
 mod backups;
 pub(crate) mod keys;
+mod lists;
 mod nodes;
 mod progress;
 mod schedules;
@@ -121,20 +122,8 @@ impl Admin for AdminApi {
         request: Request<proto::DomainsRequest>,
     ) -> Result<Response<proto::DomainsReply>, Status> {
         let sight = sight(&request);
-        let proto::DomainsRequest { name, portion } = request.into_inner();
-        self.blocking(move |store| {
-            let mut domains = domains::list(store, messages::name(&name))?;
-            if let Some(sight) = sight {
-                domains.retain(|one| sight.domains.contains(&one.domain.id));
-            }
-            let Section { items, next } = Portion::parse(portion).of_list(
-                domains,
-                |domain| domain.domain.name.clone().into(),
-                messages::domains::domain,
-            );
-            Ok(proto::DomainsReply { domains: items, next })
-        })
-        .await
+        let request = request.into_inner();
+        self.blocking(move |store| lists::domains(store, request, sight.as_ref())).await
     }
 
     async fn add_domain(
@@ -295,17 +284,7 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::PoolsRequest>,
     ) -> Result<Response<proto::PoolsReply>, Status> {
-        let proto::PoolsRequest { name, portion } = request.into_inner();
-        self.blocking(move |store| {
-            let pools = pools::list(store, messages::name(&name))?;
-            let Section { items, next } = Portion::parse(portion).of_list(
-                pools,
-                |pool| number_key(u64::from(pool.row.id.0)),
-                messages::pools::pool,
-            );
-            Ok(proto::PoolsReply { pools: items, next })
-        })
-        .await
+        self.blocking(move |store| lists::pools(store, request.into_inner())).await
     }
 
     async fn put_pool(
