@@ -37,7 +37,7 @@ struct AdminCall {
     right: Right,
 }
 
-const CALLS: [AdminCall; 57] = [
+const CALLS: [AdminCall; 59] = [
     // The call also makes a new token for a node that exists.
     call("AddNode", Enrolment, Write),
     call("ListNodes", Nodes, Read),
@@ -74,6 +74,8 @@ const CALLS: [AdminCall; 57] = [
     call("Events", Log, Read),
     call("TaskRuns", Tasks, Read),
     call("FinishedBackups", Work, Read),
+    call("FinishedArchives", Work, Read),
+    call("FinishedRestores", Work, Read),
     call("Schedules", Schedules, Read),
     call("PutSchedule", Schedules, Write),
     call("RemoveSchedule", Schedules, Write),

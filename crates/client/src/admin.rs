@@ -24,6 +24,7 @@ mod rest;
 mod schedules;
 mod servers;
 mod tasks;
+mod transfers;
 mod usage;
 mod versions;
 mod volumes;
@@ -61,6 +62,7 @@ pub use rest::RestAnswer;
 pub use schedules::{EventFilter, Follower, Schedule, ScheduledEvent, StartedAction};
 pub use servers::Server;
 pub use tasks::{TaskEnd, TaskRun};
+pub use transfers::FinishedTransfer;
 pub use volumes::{
     Labelling, LabellingRequest, Volume, VolumeAccess, VolumeChange, VolumeFilter, VolumeList,
     VolumeState, VolumeTask,

@@ -8,6 +8,7 @@ mod nodes;
 mod progress;
 mod schedules;
 mod tasks;
+mod transfers;
 mod work;
 
 use std::sync::Arc;
@@ -767,6 +768,22 @@ impl Admin for AdminApi {
         request: Request<proto::FinishedBackupsRequest>,
     ) -> Result<Response<proto::FinishedBackupsReply>, Status> {
         self.blocking(move |store| backups::finished(store, request.into_inner())).await
+    }
+
+    async fn finished_archives(
+        &self,
+        request: Request<proto::FinishedTransfersRequest>,
+    ) -> Result<Response<proto::FinishedTransfersReply>, Status> {
+        self.blocking(move |store| transfers::archives(store, request.into_inner()))
+            .await
+    }
+
+    async fn finished_restores(
+        &self,
+        request: Request<proto::FinishedTransfersRequest>,
+    ) -> Result<Response<proto::FinishedTransfersReply>, Status> {
+        self.blocking(move |store| transfers::restores(store, request.into_inner()))
+            .await
     }
 
     async fn task_runs(

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{
-    Catalog, EventRow, LibraryRow, Node, SessionRow, VolumeAccess, VolumeRow, VolumeState, Write,
+    ArchivedRow, Catalog, EventRow, LibraryRow, Node, RestoreRow, SessionRow, TransferFigures,
+    VolumeAccess, VolumeRow, VolumeState, Write,
 };
 use model::{NodeName, ServerTime, archive_filespace};
 use prost::Message as _;
@@ -350,6 +351,37 @@ fn finished_backups_come_in_portions_and_end_at_a_time() {
     );
     let since: Vec<_> = portions(|portion| ask(2, portion), || {}).concat();
     assert_eq!(since, [last, long, second]);
+}
+
+#[test]
+fn finished_archives_and_restores_come_in_portions_and_end_at_a_time() {
+    let bench = Bench::new(|_| {});
+    let filespace = bench.catalog.open_filespace(bench.node.id, b"/", NOW).expect("is made");
+    let figures = TransferFigures { examined: 5, objects: 4, failed: 1, bytes: 40 };
+    for ended in [1, 2, 3].map(ServerTime) {
+        let (node, started) = (bench.node.id, NOW);
+        let name = archive_filespace(7, b"/");
+        let archived = ArchivedRow { node, filespace: name, started, ended, figures };
+        bench.catalog.add_archived(&archived).expect("is recorded");
+        let (filespace, objects, bytes) = (filespace.id, 6, 60);
+        let restore = RestoreRow { node, filespace, started, ended, objects, bytes };
+        bench.catalog.add_restore(&restore).expect("is recorded");
+    }
+    let told = |answer: proto::FinishedTransfersReply| {
+        let property = |one: proto::FinishedTransfer| {
+            (one.filespace.to_vec(), one.ended, one.objects, one.failed)
+        };
+        reply(answer.transfers, property, answer.next)
+    };
+    let request = |since, portion| {
+        Request::new(proto::FinishedTransfersRequest { portion: Some(portion), since })
+    };
+    let archives = |portion| told(bench.reply(bench.admin.finished_archives(request(0, portion))));
+    let archived = |ended: i64| (archive_filespace(7, b"/"), ended, 4_u64, 1_u64);
+    assert_eq!(portions(archives, || {}), [vec![archived(3), archived(2)], vec![archived(1)]]);
+    let restores = |portion| told(bench.reply(bench.admin.finished_restores(request(2, portion))));
+    let restored = |ended: i64| (b"/".to_vec(), ended, 6_u64, 0_u64);
+    assert_eq!(portions(restores, || {}), [vec![restored(3), restored(2)]]);
 }
 
 #[test]
