@@ -382,6 +382,37 @@ fn work_by_hand_leaves_its_traces() {
 }
 
 #[test]
+fn archives_and_restores_by_hand_are_in_the_summary() {
+    let scene = Scene::with_files(3, 500);
+    let server = &scene.server;
+    scene.backup();
+    let tree = scene.tree.to_str().unwrap();
+    scene.node.run(&["archive", tree, "--description", "all"]).expect(&[0]);
+    scene.restore("restored", &[]);
+    let target = scene.scratch.folder("retrieved");
+    scene
+        .node
+        .run(&["retrieve", tree, "--to", target.to_str().unwrap()])
+        .expect(&[0]);
+    let summary = "select activity, entity, successful, examined>2, affected>2, failed, bytes>0, \
+                   end_time>=start_time from summary where entity='ANNA' order by activity";
+    let expected = [
+        "ARCHIVE,ANNA,YES,1,1,0,1,1",
+        "BACKUP,ANNA,YES,1,1,0,1,1",
+        "RESTORE,ANNA,YES,1,1,,1,1",
+        "RETRIEVE,ANNA,YES,1,1,,1,1",
+    ];
+    // The server records a restore after it has sent all of it.
+    let end = clock::now() + PATIENCE;
+    while lines(server, summary) != expected {
+        assert!(clock::now() < end, "all are there: {:?}", lines(server, summary));
+        clock::pause(Duration::from_millis(200));
+    }
+    let others = "select count(*) from summary where entity='BERT'";
+    assert_eq!(lines(server, others), ["0"]);
+}
+
+#[test]
 fn scripts_get_titles_forms_and_files() {
     let scene = Scene::new();
     let server = &scene.server;

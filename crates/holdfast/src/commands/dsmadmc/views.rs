@@ -11,6 +11,7 @@ mod policy;
 mod schedules;
 mod server;
 mod storage;
+mod transfers;
 mod versions;
 
 use client::ClientError;

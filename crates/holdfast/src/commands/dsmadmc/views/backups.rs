@@ -80,13 +80,17 @@ impl Backup {
     }
 
     fn is_within(&self, event: &ScheduledEvent) -> bool {
-        let Some(started) = event.started else { return false };
-        // The end of work that was cut off is unknown: it counts to the end of its window.
-        let end = event.ended.or((!event.is_running()).then_some(event.closes));
-        event.node.as_ref() == Some(&self.node)
-            && self.started.0 >= started.0.saturating_sub(SLACK_MICROS)
-            && end.is_none_or(|end| self.ended.0 <= end.0.saturating_add(SLACK_MICROS))
+        event.node.as_ref() == Some(&self.node) && is_part_of(event, (self.started, self.ended))
     }
+}
+
+/// Returns true if work that has begun and ended at these times may be that of the event.
+pub(super) fn is_part_of(event: &ScheduledEvent, (began, ended): (ServerTime, ServerTime)) -> bool {
+    let Some(started) = event.started else { return false };
+    // The end of work that was cut off is unknown: it counts to the end of its window.
+    let end = event.ended.or((!event.is_running()).then_some(event.closes));
+    began.0 >= started.0.saturating_sub(SLACK_MICROS)
+        && end.is_none_or(|end| ended.0 <= end.0.saturating_add(SLACK_MICROS))
 }
 
 /// Returns at most `most` of the last backups of a node, newest first. A node that has gone has
@@ -149,7 +153,7 @@ pub(super) fn last(
 
 /// Returns the time since which all events are known; `None` if there are no others. A list of
 /// `most` events may lack older ones.
-fn known_since(events: &[ScheduledEvent], most: usize) -> Option<ServerTime> {
+pub(super) fn known_since(events: &[ScheduledEvent], most: usize) -> Option<ServerTime> {
     if events.len() < most {
         return None;
     }

@@ -12,6 +12,7 @@ use super::backups;
 use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::{optional_time, time};
 use super::nodes::domains_of_nodes;
+use super::transfers;
 use crate::error::CommandError;
 
 /// Maximum number of events of the future.
@@ -166,13 +167,16 @@ pub(super) fn summary(
     let works = works(admin)?;
     let filter = EventFilter { node: bounds.exact_node(admin)?, ..EventFilter::default() };
     let events = admin.scheduled_events(&filter, ROWS_MAX, false)?;
+    let mut activities = Vec::with_capacity(events.len());
     for event in &events {
-        let (Some(started), Some(ended)) = (event.started, event.ended) else { continue };
         let report = report(event);
+        let activity = activity(event, &report, &works);
+        activities.push(activity);
+        let (Some(started), Some(ended)) = (event.started, event.ended) else { continue };
         let columns = [
             ("START_TIME", time(started)),
             ("END_TIME", time(ended)),
-            ("ACTIVITY", activity(event, &report, &works).into()),
+            ("ACTIVITY", activity.into()),
             ("NUMBER", event.number.into()),
             ("ENTITY", event.node.clone().into()),
             ("SCHEDULE_NAME", event.schedule.as_str().into()),
@@ -193,6 +197,9 @@ pub(super) fn summary(
             ("SUCCESSFUL", "YES".into()),
         ];
         table.add(columns.into_iter().chain(figures(&backup.report)));
+    }
+    for transfer in transfers::by_hand(admin, bounds, &events, &activities)? {
+        table.add(transfer.columns());
     }
     for run in admin.task_runs(ROWS_MAX)? {
         let Some(end) = &run.ended else { continue };
