@@ -178,10 +178,14 @@ fn of_event(event: &ScheduledEvent, domain: &str) -> Vec<Entry> {
 /// A line of the report of a session: number, text, and key of the report.
 type ReportLine = (&'static str, &'static str, &'static str);
 
+const BACKED_UP: ReportLine = ("ANE4954I", "Total number of objects backed up", "backed_up");
+/// Takes the place of [`BACKED_UP`] in the report of an archive.
+const ARCHIVED: ReportLine = ("ANE4953I", "Total number of objects archived", "backed_up");
 /// Lines of TSM's report, with the numbers that monitoring programs look for.
-const COUNTS: [ReportLine; 9] = [
+const COUNTS: [ReportLine; 10] = [
     ("ANE4952I", "Total number of objects inspected", "inspected"),
-    ("ANE4954I", "Total number of objects backed up", "backed_up"),
+    BACKED_UP,
+    ("ANE4955I", "Total number of objects restored", "restored"),
     ("ANE4958I", "Total number of objects updated", "updated"),
     ("ANE4960I", "Total number of objects rebound", "rebound"),
     ("ANE4957I", "Total number of objects deleted", "deleted"),
@@ -225,7 +229,10 @@ fn lines_of_report(report: &Json, source: &str, at: ServerTime) -> Vec<Entry> {
         entry.is_of_client = true;
         Some(entry)
     };
-    let counts = COUNTS.iter().filter_map(|each| line(each, quantity::count));
+    let is_archive = report["command"] == "archive";
+    let of_kind =
+        |each: &ReportLine| if is_archive && *each == BACKED_UP { ARCHIVED } else { *each };
+    let counts = COUNTS.iter().filter_map(|each| line(&of_kind(each), quantity::count));
     let bytes = BYTES.iter().filter_map(|each| line(each, quantity::bytes_with_unit));
     counts.chain(bytes).collect()
 }
@@ -270,6 +277,23 @@ mod tests {
         let failed = &of_event(&event("failed", Some(12), ""), "STANDARD")[0];
         let expected = "Schedule NIGHTLY in domain STANDARD for node ANNA failed (return code 12).";
         assert_eq!((failed.number, failed.text.as_str()), (Some("ANR2579E"), expected));
+    }
+
+    #[test]
+    fn archives_and_restores_have_numbers_of_their_own() {
+        let numbers = |session: &str| -> Vec<_> {
+            let entries = of_event(&event("completed", Some(0), session), "STANDARD");
+            entries
+                .into_iter()
+                .skip(1)
+                .map(|entry| entry.number.unwrap_or("none"))
+                .collect()
+        };
+        let archive = r#"{"command": "archive", "inspected": 3, "backed_up": 2}"#;
+        assert_eq!(numbers(archive), ["ANE4952I", "ANE4953I"]);
+        let backup = r#"{"command": "backup", "inspected": 3, "backed_up": 2}"#;
+        assert_eq!(numbers(backup), ["ANE4952I", "ANE4954I"]);
+        assert_eq!(numbers(r#"{"command": "restore", "restored": 2}"#), ["ANE4955I"]);
     }
 
     #[test]
