@@ -8,6 +8,8 @@ use sys::Dir;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Source {
     client_version: &'static str,
+    /// Release of the kernel.
+    kernel: String,
     /// Operating system and architecture, as in `linux x86_64`.
     platform: String,
     /// Type of the file system, as the kernel calls it.
@@ -26,6 +28,7 @@ impl Source {
         let room = Dir::open(mount_point).and_then(|root| sys::space::room(&root)).ok();
         Self {
             client_version: env!("CARGO_PKG_VERSION"),
+            kernel: sys::process::kernel_release(),
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             filesystem_type: sys::mount::filesystem_type(mount_point).ok().flatten(),
             capacity_bytes: room.map(|room| room.bytes),
@@ -44,8 +47,9 @@ mod tests {
         assert!(root["capacity_bytes"].as_u64() > Some(0), "{root}");
         assert!(root["free_bytes"].as_u64() <= root["capacity_bytes"].as_u64(), "{root}");
         assert!(root["platform"].as_str().is_some_and(|words| words.contains(' ')), "{root}");
+        assert!(root["kernel"].as_str().is_some_and(|words| words.contains('.')), "{root}");
         let absent = serde_json::to_value(Source::of(b"/nowhere/at/all")).expect("is JSON");
         let keys: Vec<_> = absent.as_object().expect("an object").keys().collect();
-        assert_eq!(keys, ["client_version", "platform"]);
+        assert_eq!(keys, ["client_version", "kernel", "platform"]);
     }
 }

@@ -11,6 +11,11 @@ use rustix::process::{Resource, Rlimit};
 
 pub use rustix::process::Signal;
 
+/// Returns the release of the kernel, as in `6.1.0-18-amd64`.
+pub fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
 /// Raises the limit of open files as far as the process may and returns the new limit.
 pub fn raise_open_files() -> u64 {
     let limit = rustix::process::getrlimit(Resource::Nofile);
