@@ -361,7 +361,8 @@ fn work_by_hand_leaves_its_traces() {
     let sizes = "select count(*) from filespaces where capacity>0 and pct_util between 0 and 100";
     assert_eq!(lines(server, sizes), ["1"]);
     let of_client = "select count(*) from nodes where platform_name like 'Linux %' and \
-                     client_version is not null";
+                     client_version is not null and client_sublevel is not null and \
+                     client_os_level is not null";
     assert_eq!(lines(server, of_client), ["1"]);
     // The backups of many nodes come in one list.
     for number in 0..21 {
@@ -370,6 +371,11 @@ fn work_by_hand_leaves_its_traces() {
     for same in [known, times, sizes, of_client] {
         assert_eq!(lines(server, same), ["1"], "{same}");
     }
+    let facts = "select count(*) from nodes where reg_admin is not null and compression='CLIENT'";
+    assert_eq!(lines(server, facts), ["22"]);
+    server.admin(&["api", "PATCH", "/v1/nodes/anna", "--data", r#"{"mail": "anna@example.org"}"#]);
+    let mail = "select email_address from nodes where node_name='ANNA'";
+    assert_eq!(lines(server, mail), ["anna@example.org"]);
     let versions = "select count(*) from backups where node_name='anna' and type='FILE'";
     assert_eq!(lines(server, versions), ["3"], "of all filespaces");
     for command in ["query node ANNA", "select node_name, lastsess_recvd from nodes"] {

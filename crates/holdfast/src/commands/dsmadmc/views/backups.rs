@@ -16,10 +16,10 @@ use crate::path;
 const BACKUPS_MAX: u32 = 1_000;
 /// Number of the last backups of each node, where the server does not list those of all nodes.
 const BACKUPS_EACH: u32 = 50;
-/// Maximum number of nodes that are asked for their backups one by one.
-const ASKED_MAX: usize = 20;
+/// Maximum number of nodes that are asked for one by one.
+pub(super) const ASKED_MAX: usize = 20;
 /// Maximum length of a word that a node has sent, in bytes.
-const WORD_BYTES_MAX: usize = 32;
+const WORD_BYTES_MAX: usize = 64;
 /// Time that the server's clock and a node's agent may differ by.
 const SLACK_MICROS: i64 = 5_000_000;
 
@@ -69,7 +69,7 @@ impl Backup {
     /// that could not stand in a table.
     pub(super) fn word(&self, key: &str) -> Option<&str> {
         let word = self.report["source"][key].as_str()?;
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._-".contains(&byte);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._-+~".contains(&byte);
         let fits = (1..=WORD_BYTES_MAX).contains(&word.len());
         Some(word).filter(|word| fits && word.bytes().all(is_plain))
     }

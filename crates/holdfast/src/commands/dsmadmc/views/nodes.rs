@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use client::admin::{Admin, Node};
-use client::{ClientError, Usage};
+use client::admin::{Admin, Event, LogFilter, Node};
+use client::{ClientError, ErrorKind, Usage};
 use dsm::admin::view::{Table, Value};
 use model::{archive_number, is_space_filespace, mount_point};
 use serde_json::Value as Json;
 
 use super::backups::{self, Backup, Connection};
-use super::bounds::Bounds;
+use super::bounds::{Bounds, ROWS_MAX};
 use super::cell::{host_of, megabytes, name, optional_time, percent, time, yes_or_no};
-use crate::commands::admin::ask_pages;
+use crate::commands::admin::{ask_pages, look_up};
 use crate::error::CommandError;
 
 /// Number of the last backups of a node among which the end of a filespace's backup is looked for.
 const LOOKED_AT_MAX: u32 = 100;
+/// Maximum time between the registration of a node and the entry about it in the audit trail.
+const ENTRY_MICROS_MAX: i64 = 1_000_000;
 
 pub(super) fn nodes(
     table: &mut Table,
@@ -32,6 +34,8 @@ pub(super) fn nodes(
         connections.iter().map(|each| (each.node.as_str(), each)).collect();
     let nodes = bounds.nodes(admin)?;
     let mut last = backups::last(admin, &nodes, 1)?;
+    let entries = registrations(admin)?;
+    let is_short = nodes.len() <= backups::ASKED_MAX;
     for node in nodes {
         let backup = last.remove(&node.name).unwrap_or_default().into_iter().next();
         let whole = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
@@ -49,6 +53,8 @@ pub(super) fn nodes(
         let platform = backup.as_ref().and_then(platform);
         let version = backup.as_ref().and_then(|backup| backup.word("client_version"));
         let version = version_parts(version.unwrap_or_default());
+        let kernel = backup.as_ref().and_then(|backup| backup.word("kernel"));
+        let mail = mail(admin, &node.name, is_short)?;
         let is_known = backup.is_some() || contact.is_some();
         table.add([
             ("PLATFORM_NAME", known("platform").or(platform).into()),
@@ -56,7 +62,10 @@ pub(super) fn nodes(
             ("CLIENT_RELEASE", version[1].into()),
             ("CLIENT_LEVEL", version[2].into()),
             ("CLIENT_SUBLEVEL", version[3].into()),
+            ("CLIENT_OS_LEVEL", kernel.into()),
             ("CONTACT", known("owner").into()),
+            ("EMAIL_ADDRESS", mail.into()),
+            ("REG_ADMIN", registrar(&entries, &node).into()),
             ("TCP_NAME", known("hostname").or(host).into()),
             ("TCP_ADDRESS", address.map(|address| host_of(address)).into()),
             ("LASTSESS_COMMMETH", is_known.then_some("Tcp/Ip").into()),
@@ -72,6 +81,8 @@ pub(super) fn nodes(
             ("OPTION_SET", node.option_set.into()),
             ("COLLOCGROUP_NAME", node.collocation_group.into()),
             ("NODETYPE", "CLIENT".into()),
+            // A node's own settings say whether it compresses.
+            ("COMPRESSION", "CLIENT".into()),
             ("DEDUPLICATION", "CLIENTORSERVER".into()),
             ("LABELS", node.labels.join(" ").into()),
         ]);
@@ -121,6 +132,39 @@ pub(super) fn filespaces(
     Ok(())
 }
 
+/// Returns the address for mail about a node. It is looked up only if the list `is_short`: the list
+/// of all nodes does not have it.
+fn mail(admin: &mut Admin, node: &str, is_short: bool) -> Result<Option<String>, CommandError> {
+    if !is_short {
+        return Ok(None);
+    }
+    let document = look_up(admin, &format!("/v1/nodes/{node}"))?;
+    Ok(document.and_then(|document| backups::text(&document, "mail")))
+}
+
+/// Returns the entries of the audit trail about registrations of nodes. An older server, which does
+/// not look for them, and somebody who may not read the trail get none.
+fn registrations(admin: &mut Admin) -> Result<Vec<Event>, CommandError> {
+    let filter = LogFilter { kind: Some("node added".to_owned()), ..LogFilter::default() };
+    match admin.events(&filter, ROWS_MAX) {
+        Ok(entries) => Ok(entries),
+        Err(error) if matches!(error.kind, ErrorKind::Usage | ErrorKind::Refused) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns who has registered the node; `None` if it was renamed, because the entry is about the
+/// name that it had.
+fn registrar<'e>(entries: &'e [Event], node: &Node) -> Option<&'e str> {
+    let is_its = |entry: &&Event| {
+        let after = entry.time.0.saturating_sub(node.registered.0);
+        let rest = entry.details.strip_prefix(node.name.as_str());
+        (0..=ENTRY_MICROS_MAX).contains(&after)
+            && rest.is_some_and(|rest| rest.starts_with(" in domain "))
+    };
+    entries.iter().find(is_its).map(|entry| entry.actor.as_str())
+}
+
 /// Returns the platform of a node in TSM's form, as in `Linux x86-64`.
 fn platform(backup: &Backup) -> Option<String> {
     let (system, architecture) = backup.word("platform")?.split_once(' ')?;
@@ -133,7 +177,12 @@ fn platform(backup: &Backup) -> Option<String> {
 fn version_parts(version: &str) -> [Option<u64>; 4] {
     // A number that follows a word, as in `1.2-rc.1`, is no part of it.
     let mut parts = version.split(['.', '-']).map_while(|part| part.parse().ok()).fuse();
-    std::array::from_fn(|_| parts.next())
+    let mut parts: [Option<u64>; 4] = std::array::from_fn(|_| parts.next());
+    // TSM's versions have four numbers, which scripts join.
+    if parts[0].is_some() {
+        parts = parts.map(|part| part.or(Some(0)));
+    }
+    parts
 }
 
 pub(super) fn collocation_groups(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
@@ -270,9 +319,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_has_as_many_parts_as_it_tells() {
-        assert_eq!(version_parts("0.1.0"), [Some(0), Some(1), Some(0), None]);
-        assert_eq!(version_parts("1.2-rc.1"), [Some(1), Some(2), None, None]);
+    fn a_version_has_four_parts_or_none() {
+        assert_eq!(version_parts("0.1.0"), [Some(0), Some(1), Some(0), Some(0)]);
+        assert_eq!(version_parts("1.2-rc.1"), [Some(1), Some(2), Some(0), Some(0)]);
         assert_eq!(version_parts(""), [None; 4]);
     }
 }
