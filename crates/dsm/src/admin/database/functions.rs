@@ -2,6 +2,8 @@
 //!
 //! A value that is no time gives NULL, as DB2's functions do for NULL.
 
+use std::ops::Range;
+
 use jiff::ToSpan as _;
 use jiff::civil::{Date, DateTime, Time};
 use rusqlite::functions::{Context, FunctionFlags};
@@ -26,12 +28,12 @@ const FUNCTIONS: [(&str, i32, Function); 22] = [
     }),
     ("db2_timestamp", -1, timestamp),
     ("db2_days", 1, |context| Ok(time(context, 0)?.and_then(|time| days(time.date())))),
-    ("db2_year", 1, |context| part(context, |time| time.year().into())),
-    ("db2_month", 1, |context| part(context, |time| time.month().into())),
-    ("db2_day", 1, |context| part(context, |time| time.day().into())),
-    ("db2_hour", 1, |context| part(context, |time| time.hour().into())),
-    ("db2_minute", 1, |context| part(context, |time| time.minute().into())),
-    ("db2_second", 1, |context| part(context, |time| time.second().into())),
+    ("db2_year", 1, |context| part_or(context, 0..4, |time| time.year().into())),
+    ("db2_month", 1, |context| part_or(context, 4..6, |time| time.month().into())),
+    ("db2_day", 1, |context| part_or(context, 6..8, |time| time.day().into())),
+    ("db2_hour", 1, |context| part_or(context, 8..10, |time| time.hour().into())),
+    ("db2_minute", 1, |context| part_or(context, 10..12, |time| time.minute().into())),
+    ("db2_second", 1, |context| part_or(context, 12..14, |time| time.second().into())),
     ("db2_dayofweek", 1, |context| {
         part(context, |time| time.weekday().to_sunday_one_offset().into())
     }),
@@ -107,6 +109,33 @@ fn timestamp(context: &Context<'_>) -> Result<Option<Value>> {
 
 fn part(context: &Context<'_>, part: fn(DateTime) -> i64) -> Result<Option<Value>> {
     Ok(time(context, 0)?.map(|time| Value::Integer(part(time))))
+}
+
+/// Returns the part of a time, or the part of a length whose digits are in `place`.
+fn part_or(
+    context: &Context<'_>,
+    place: Range<usize>,
+    of_time: fn(DateTime) -> i64,
+) -> Result<Option<Value>> {
+    let Value::Text(length) = context.get::<Value>(0)? else { return Ok(None) };
+    match length_digits(&length) {
+        Some((sign, digits)) => {
+            Ok(digits[place].parse().ok().map(|part: i64| Value::Integer(sign * part)))
+        }
+        None => part(context, of_time),
+    }
+}
+
+/// Returns the sign and the 14 digits of a length as [`between`] writes it.
+fn length_digits(length: &str) -> Option<(i64, &str)> {
+    let (sign, length) = match length.strip_prefix('-') {
+        Some(length) => (-1, length),
+        None => (1, length),
+    };
+    let (digits, micros) = length.split_once('.')?;
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_length = digits.len() == 14 && micros.len() == 6;
+    (is_length && are_digits(digits) && are_digits(micros)).then_some((sign, digits))
 }
 
 fn days(day: Date) -> Option<Value> {

@@ -109,6 +109,12 @@ fn statements_of_scripts_give_their_answers() {
         "select dayname(current_date), left('abcdef',3)||'x' from sysibm.sysdummy1",
         "Thursday,abcx",
     );
+    check(
+        "select hour(end_time - start_time), minute(end_time - start_time), \
+         second(end_time - start_time), day(start_time - end_time) from summary \
+         where bytes>5000000000",
+        "1,30,15,0",
+    );
     check("select current_date - 1 month from sysdummy1", "2026-10-26 00:00:00.000000");
     check(
         "select sum(seconds_between(end_time, start_time)), hour(current_time), \
