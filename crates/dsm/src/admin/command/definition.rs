@@ -190,6 +190,10 @@ impl Request {
                 }
                 _ => return None,
             };
+            let column = match column {
+                "FILESPACE_NAME" if self.names_numbers() => "FILESPACE_ID",
+                column => column,
+            };
             // A report over another view, as for schedules of the server, has no such column.
             let exists = report.view.columns().any(|known| known.name == column);
             exists.then_some(Filter { column, test })
@@ -209,6 +213,11 @@ impl Request {
             without_rows,
             rows_max: self.values.get("COUnt").and_then(|values| values[0].parse().ok()),
         })
+    }
+
+    /// Returns true if the names of filespaces are their numbers.
+    fn names_numbers(&self) -> bool {
+        self.values.get("NAMEType").is_some_and(|values| values[0] == "FSID")
     }
 
     /// Returns the period that the parameters name. Without them it is the last hour for a log, and

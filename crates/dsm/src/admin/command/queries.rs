@@ -32,6 +32,8 @@ const NODE: Parameter = pattern("node_name", "NODE_NAME");
 /// Maximum number of rows of an answer.
 pub(super) const COUNT: Parameter = may("COUnt", ValueKind::Number);
 const LIBRARY: Parameter = pattern("library_name", "LIBRARY_NAME");
+/// Kind of the names of filespaces: numbers, or bytes whatever their code is.
+const NAME_TYPE: Parameter = may("NAMEType", ValueKind::Word(&["SERVER", "UNIcode", "FSID"]));
 
 fn is_admin(request: &Request) -> bool {
     request.text("Type") == Some("ADMINISTRATIVE")
@@ -117,7 +119,7 @@ pub(super) static QUERIES: &[Command] = &[
             FORMAT,
             may("DAmaged", ValueKind::Text).refused("'holdfast admin audit' names damaged files"),
             may("COPied", ValueKind::Text).refused("'query stgpool' shows what a copy lacks"),
-            may("NAMEType", ValueKind::Text).accepted("names are bytes, whatever their code is"),
+            NAME_TYPE,
             may("CODEType", ValueKind::Text).accepted("names are bytes, whatever their code is"),
             may("FOLLOWLinks", ValueKind::YesNo)
                 .accepted("each file counts, also if it shares data"),
@@ -181,7 +183,7 @@ pub(super) static QUERIES: &[Command] = &[
         &[
             NODE,
             pattern("filespace_name", "FILESPACE_NAME"),
-            may("NAMEType", ValueKind::Text).accepted("a name is its bytes"),
+            NAME_TYPE,
             may("CODEType", ValueKind::Text).accepted("a name is its bytes"),
             FORMAT,
         ],
@@ -242,7 +244,7 @@ pub(super) static QUERIES: &[Command] = &[
                     choice("SPACEMANAGED", "SpMg"),
                 ],
             ),
-            may("NAMEType", ValueKind::Text).accepted("a name is its bytes"),
+            NAME_TYPE,
             may("CODEType", ValueKind::Text).accepted("a name is its bytes"),
         ],
         |_| &report::OCCUPANCY,
