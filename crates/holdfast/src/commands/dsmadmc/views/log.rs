@@ -1,5 +1,7 @@
 //! The activity log: the audit trail, what became of schedules, and runs of tasks.
 
+use std::time::Duration;
+
 use client::admin::{Admin, Event, EventFilter, LogFilter, ScheduledEvent, TaskRun};
 use dsm::admin::report::shown_time as shown;
 use dsm::admin::view::{Table, Value};
@@ -201,7 +203,7 @@ const BYTES: [ReportLine; 2] = [
 
 fn of_report(event: &ScheduledEvent, node: &str, at: ServerTime) -> Vec<Entry> {
     let source = format!("(Session: {}, Node: {node})", event.number);
-    lines_of_report(&report(event), &source, at)
+    lines_of_report(&report(event), &source, (event.started.unwrap_or(at), at))
 }
 
 /// Makes the entries of a backup that no schedule has started. It has no number.
@@ -212,7 +214,7 @@ fn of_backup(backup: &Backup, domain: Option<&String>) -> Vec<Entry> {
     let filespace = model::escaped(mount_point(&backup.filespace));
     let node = backup.node.to_ascii_uppercase();
     let source = format!("(Node: {node}, Filespace: {filespace})");
-    let mut entries = lines_of_report(&backup.report, &source, backup.ended);
+    let mut entries = lines_of_report(&backup.report, &source, (backup.started, backup.ended));
     for entry in &mut entries {
         entry.node = Some(backup.node.clone());
         entry.domain = domain.cloned();
@@ -220,21 +222,32 @@ fn of_backup(backup: &Backup, domain: Option<&String>) -> Vec<Entry> {
     entries
 }
 
-/// Makes the entries of a report, each with its `source` before it.
-fn lines_of_report(report: &Json, source: &str, at: ServerTime) -> Vec<Entry> {
-    let line = |(message, text, key): &ReportLine, shown: fn(u64) -> String| {
-        let value = number(report, key)?;
-        let text = format!("{source} {text}: {}", shown(value));
-        let mut entry = Entry::new(at, Some(message), text);
+/// Makes the entries of a report, each with its `source` before it, of work between two times.
+fn lines_of_report(
+    report: &Json,
+    source: &str,
+    (started, ended): (ServerTime, ServerTime),
+) -> Vec<Entry> {
+    let entry = |message: &'static str, text: &str, value: String| {
+        let mut entry = Entry::new(ended, Some(message), format!("{source} {text}: {value}"));
         entry.is_of_client = true;
-        Some(entry)
+        entry
+    };
+    let line = |(message, text, key): &ReportLine, shown: fn(u64) -> String| {
+        Some(entry(message, text, shown(number(report, key)?)))
     };
     let is_archive = report["command"] == "archive";
     let of_kind =
         |each: &ReportLine| if is_archive && *each == BACKED_UP { ARCHIVED } else { *each };
     let counts = COUNTS.iter().filter_map(|each| line(&of_kind(each), quantity::count));
     let bytes = BYTES.iter().filter_map(|each| line(each, quantity::bytes_with_unit));
-    counts.chain(bytes).collect()
+    let mut entries: Vec<Entry> = counts.chain(bytes).collect();
+    if !entries.is_empty() {
+        let micros = u64::try_from(ended.0.saturating_sub(started.0)).unwrap_or_default();
+        let time = quantity::clock(Duration::from_micros(micros));
+        entries.push(entry("ANE4964I", "Elapsed processing time", time));
+    }
+    entries
 }
 
 #[cfg(test)]
@@ -270,7 +283,7 @@ mod tests {
         let session = r#"{"inspected": 1234, "failed": 0, "bytes_transferred": 5}"#;
         assert_eq!(
             numbers(&event("completed", Some(0), session)),
-            [Some("ANR2507I"), Some("ANE4952I"), Some("ANE4959I"), Some("ANE4961I")]
+            ["ANR2507I", "ANE4952I", "ANE4959I", "ANE4961I", "ANE4964I"].map(Some)
         );
         assert_eq!(numbers(&event("missed", None, "")), [Some("ANR2578W")]);
         assert_eq!(numbers(&event("pending", None, "")), []);
@@ -290,10 +303,10 @@ mod tests {
                 .collect()
         };
         let archive = r#"{"command": "archive", "inspected": 3, "backed_up": 2}"#;
-        assert_eq!(numbers(archive), ["ANE4952I", "ANE4953I"]);
+        assert_eq!(numbers(archive), ["ANE4952I", "ANE4953I", "ANE4964I"]);
         let backup = r#"{"command": "backup", "inspected": 3, "backed_up": 2}"#;
-        assert_eq!(numbers(backup), ["ANE4952I", "ANE4954I"]);
-        assert_eq!(numbers(r#"{"command": "restore", "restored": 2}"#), ["ANE4955I"]);
+        assert_eq!(numbers(backup), ["ANE4952I", "ANE4954I", "ANE4964I"]);
+        assert_eq!(numbers(r#"{"command": "restore", "restored": 2}"#), ["ANE4955I", "ANE4964I"]);
     }
 
     #[test]
@@ -304,6 +317,7 @@ mod tests {
             entries[1].text,
             "(Session: 7, Node: ANNA) Total number of objects inspected: 1,234"
         );
+        assert_eq!(entries[2].text, "(Session: 7, Node: ANNA) Elapsed processing time: 01:00:00");
         let entry = Entry::new(ServerTime(0), Some("ANR2578W"), "x".to_owned());
         let row = row(entry, &dsm::admin::view::ACTLOG);
         assert_eq!(row[1], Value::Integer(2578));
