@@ -27,6 +27,8 @@ pub enum Form {
     Time,
     /// Number of whole days since a time.
     DaysSince,
+    /// Version, release, level and sublevel of a program, each in a column of its own.
+    Version,
 }
 
 /// An answer to a query.
@@ -89,8 +91,11 @@ impl Report {
 
     fn cell(&self, field: &Field, row: &[Value], now: DateTime) -> String {
         let values = field.columns.split(' ').map(|column| &row[self.view.index(column)]);
+        if field.form == Form::Version {
+            return version(&values.map(plain).collect::<Vec<_>>());
+        }
         let shown = values.map(|value| match (field.form, value) {
-            (Form::Plain, value) => plain(value),
+            (Form::Plain | Form::Version, value) => plain(value),
             (Form::Count(decimals), value) => count(value, decimals),
             (Form::Time, Value::Text(text)) => shown_time(text),
             (Form::DaysSince, Value::Text(text)) => days_since(text, now),
@@ -109,6 +114,17 @@ pub fn plain(value: &Value) -> String {
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => number.to_string(),
     }
+}
+
+/// Returns a version as TSM shows it; nothing if a part is missing.
+fn version(parts: &[String]) -> String {
+    let [version, release, level, sublevel] = parts else {
+        unreachable!("a version has four columns")
+    };
+    if parts.iter().any(String::is_empty) {
+        return String::new();
+    }
+    format!("Version {version}, release {release}, level {level}.{sublevel}")
 }
 
 fn count(value: &Value, decimals: u8) -> String {

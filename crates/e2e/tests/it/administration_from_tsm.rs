@@ -376,6 +376,15 @@ fn work_by_hand_leaves_its_traces() {
     server.admin(&["api", "PATCH", "/v1/nodes/anna", "--data", r#"{"mail": "anna@example.org"}"#]);
     let mail = "select email_address from nodes where node_name='ANNA'";
     assert_eq!(lines(server, mail), ["anna@example.org"]);
+    let detailed = dsmadmc(server, &["-displaymode=list", "query node anna f=d"]).expect(&[0]);
+    for part in [
+        "Client Version: Version ",
+        "Email Address: anna@example.org",
+        "Session Security: STRICT",
+        "Transport Method: TLS 1.3",
+    ] {
+        assert!(detailed.stdout.contains(part), "{part}: {detailed}");
+    }
     let versions = "select count(*) from backups where node_name='anna' and type='FILE'";
     assert_eq!(lines(server, versions), ["3"], "of all filespaces");
     for command in ["query node ANNA", "select node_name, lastsess_recvd from nodes"] {

@@ -84,6 +84,9 @@ pub(super) fn nodes(
             // A node's own settings say whether it compresses.
             ("COMPRESSION", "CLIENT".into()),
             ("DEDUPLICATION", "CLIENTORSERVER".into()),
+            // The server takes nothing else from any node.
+            ("SESSION_SECURITY", "STRICT".into()),
+            ("TRANSPORT_METHOD", "TLS 1.3".into()),
             ("LABELS", node.labels.join(" ").into()),
         ]);
     }
