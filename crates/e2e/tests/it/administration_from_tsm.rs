@@ -319,6 +319,8 @@ fn schedules_run_and_leave_their_traces() {
     lines(server, "define association standard NIGHTLY ann*");
     assert_eq!(lines(server, "query node ANNA;").len(), 1);
     let schedule = lines(server, "q sched standard nightly");
+    assert_eq!(lines(server, "q sched standard node=anna"), schedule);
+    refused(server, "q sched standard node=bert", 11, "ANR2034E");
     assert!(schedule[0].starts_with("STANDARD,NIGHTLY,INCREMENTAL,"), "{schedule:?}");
     lines(server, "copy sched standard nightly standard other");
     lines(server, "delete schedule standard other");

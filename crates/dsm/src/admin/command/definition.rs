@@ -183,6 +183,7 @@ impl Request {
             let values = self.values.get(parameter.name)?;
             let (column, test) = match parameter.effect {
                 Effect::Filter(column) => (column, Test::Patterns(values.clone())),
+                Effect::AnyWord(column) => (column, Test::AnyWord(values.clone())),
                 Effect::Contains(column) => (column, Test::Contains(values.join(","))),
                 Effect::Choice(column, choices) => {
                     let choice = choices.iter().find(|choice| choice.word == values[0])?;

@@ -96,7 +96,11 @@ fn take(request: &mut Request, parameter: &Parameter, value: &str) -> Result<(),
             request.note(format!("{name} changes nothing here: {reason}"));
             return Ok(());
         }
-        Effect::CarriedOut | Effect::Filter(_) | Effect::Contains(_) | Effect::Choice(..) => {}
+        Effect::CarriedOut
+        | Effect::Filter(_)
+        | Effect::Contains(_)
+        | Effect::AnyWord(_)
+        | Effect::Choice(..) => {}
     }
     let wrong = |expected: &str| Message::invalid_value(&command, &name, value, expected);
     let values = match parameter.takes {

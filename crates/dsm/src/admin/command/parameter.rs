@@ -50,6 +50,8 @@ pub enum Effect {
     Filter(&'static str),
     /// Rows whose column contains the text.
     Contains(&'static str),
+    /// Rows whose column has a word that matches.
+    AnyWord(&'static str),
     /// Rows whose column matches the patterns of the word.
     Choice(&'static str, &'static [Choice]),
     /// Nothing needs to be done, for this reason.
@@ -89,6 +91,10 @@ impl Parameter {
 
     pub(super) const fn choices(self, column: &'static str, choices: &'static [Choice]) -> Self {
         Self { effect: Effect::Choice(column, choices), ..self }
+    }
+
+    pub(super) const fn any_word(self, column: &'static str) -> Self {
+        Self { effect: Effect::AnyWord(column), ..self }
     }
 
     pub(super) const fn contains(self, column: &'static str) -> Self {

@@ -87,6 +87,8 @@ pub struct Filter {
 pub enum Test {
     /// One of these patterns.
     Patterns(Vec<String>),
+    /// Has a word, between blanks, of one of these patterns.
+    AnyWord(Vec<String>),
     /// Contains this text, in upper or lower case.
     Contains(String),
 }
@@ -98,6 +100,9 @@ impl Filter {
             // A schedule of Holdfast may belong to no domain, and then it belongs to any.
             Test::Patterns(_) if text.is_empty() && self.column == "DOMAIN_NAME" => true,
             Test::Patterns(patterns) => grammar::matches_any(patterns, &text),
+            Test::AnyWord(patterns) => {
+                text.split(' ').any(|word| grammar::matches_any(patterns, word))
+            }
             Test::Contains(part) => text.to_lowercase().contains(&part.to_lowercase()),
         }
     }
@@ -120,7 +125,7 @@ impl QueryPlan {
                 [only] if !only.contains(['*', '?']) => Some(only),
                 _ => None,
             },
-            Test::Contains(_) => None,
+            Test::AnyWord(_) | Test::Contains(_) => None,
         }
     }
 }

@@ -286,8 +286,7 @@ pub(super) static QUERIES: &[Command] = &[
         &[
             DOMAIN,
             SCHEDULE,
-            may("Nodes", ValueKind::Text)
-                .refused("'query association' lists the nodes of schedules"),
+            may("Nodes", ValueKind::List).any_word("FOLLOWERS"),
             CLIENT_OR_ADMIN,
             FORMAT,
         ],

@@ -45,6 +45,7 @@ fn check(command: &str, expected: &str) {
         Ok(Plan::Query(show)) => {
             let filters = show.filters.iter().map(|filter| match &filter.test {
                 Test::Patterns(patterns) => format!("{}={}", filter.column, patterns.join(",")),
+                Test::AnyWord(patterns) => format!("{}:{}", filter.column, patterns.join(",")),
                 Test::Contains(text) => format!("{}~{text}", filter.column),
             });
             let period = show.period.map(|period| format!("{}..{}", period.from, period.to));
@@ -92,6 +93,10 @@ fn queries_have_conditions() {
     check("q act begind=-1", "ACTLOG 2026-11-25T00:00:00..2026-11-26T15:20:30");
     check("q co standard active t=a", "AR_COPYGROUPS DOMAIN_NAME=standard SET_NAME=active");
     check("q sched * t=a", "ADMIN_SCHEDULES");
+    check(
+        "q sched standard node=anna,b*",
+        "CLIENT_SCHEDULES DOMAIN_NAME=standard FOLLOWERS:anna,b*",
+    );
     check("q st", "STATUS");
     check("q se", "SESSIONS");
     check("q pr", "PROCESSES");
@@ -407,8 +412,10 @@ fn every_command_is_once_in_the_table_and_says_what_becomes_of_it() {
     assert!(all().all(|command| !command.becomes.is_empty() && !command.becomes.ends_with('.')));
     for command in all() {
         for parameter in command.parameters {
-            if let Effect::Filter(column) | Effect::Contains(column) | Effect::Choice(column, _) =
-                parameter.effect
+            if let Effect::Filter(column)
+            | Effect::AnyWord(column)
+            | Effect::Contains(column)
+            | Effect::Choice(column, _) = parameter.effect
             {
                 assert!(matches!(command.action, Action::Query(_)), "{column}");
             }

@@ -55,8 +55,11 @@ pub(super) fn of_nodes(table: &mut Table, admin: &mut Admin) -> Result<(), Comma
             let objects: Vec<String> =
                 action.objects.iter().map(|word| model::escaped(&word.0)).collect();
             let mut row = times(&schedule, table);
+            let own_nodes = following.iter().filter(|node| Some(node.domain.as_str()) == domain);
+            let names: Vec<String> = own_nodes.map(|node| node.name.to_ascii_uppercase()).collect();
             let own = [
                 ("DOMAIN_NAME", Value::from(domain)),
+                ("FOLLOWERS", names.join(" ").into()),
                 ("SCHEDULE_NAME", schedule.name.as_str().into()),
                 ("ACTION", action.work.name().to_uppercase().into()),
                 ("OPTIONS", action.options.join(" ").into()),
