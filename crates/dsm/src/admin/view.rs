@@ -309,6 +309,9 @@ views! {
         "OPTIONSET_NAME@ OPTION_NAME@ SEQNUMBER# OPTION_VALUE FORCE";
     COLLOCGROUP("COLLOCGROUP", "holdfast admin node list") = "COLLOCGROUP_NAME@ NODE_NAME@";
     SYSDUMMY1("SYSDUMMY1", "one row, for expressions without a table") = "IBMREQD";
+    TABLES("TABLES", "these tables") = "TABSCHEMA TABNAME@ COLCOUNT# REMARKS";
+    COLUMNS("COLUMNS", "the columns of these tables") =
+        "TABSCHEMA TABNAME@ COLNAME@ COLNO# TYPENAME LENGTH# SCALE# REMARKS";
 }
 
 #[cfg(test)]

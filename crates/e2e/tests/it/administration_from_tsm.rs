@@ -207,7 +207,7 @@ const TABLES: &str = "\
     nodes filespaces occupancy auditocc volumes stgpools events summary summary_extended \
     actlog processes sessions domains policysets mgmtclasses bu_copygroups ar_copygroups \
     client_schedules admin_schedules associations libraries drives paths libvolumes \
-    admins status db log volhistory cloptsets clientopts";
+    admins status db log volhistory cloptsets clientopts tables columns";
 
 #[test]
 fn every_query_and_every_table_answers() {
@@ -229,6 +229,11 @@ fn every_query_and_every_table_answers() {
         dsmadmc(&scene.server, &["-tab", &statement]).expect(&[0, 11]);
     }
     assert_eq!(lines(&scene.server, "select count(*) from db where num_backups>0"), ["1"]);
+    let columns = "select colname, typename from syscat.columns where tabname='domains' and \
+                   colname like 'ACT%'";
+    assert_eq!(lines(&scene.server, columns), ["ACTIVATE_DATE,TIMESTAMP"]);
+    let tables = "select tabname, colcount from tables where tabname='COLLOCGROUP'";
+    assert_eq!(lines(&scene.server, tables), ["COLLOCGROUP,2"]);
     if e2e::harness::is_in_folders() {
         let space = "select count(*) from db, log where tot_file_system_mb > 0 and \
                      pct_utilized <= 100 and total_space_mb > 0";

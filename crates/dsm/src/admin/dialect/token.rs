@@ -28,7 +28,7 @@ const SIGNS: [&str; 20] = [
 ];
 
 /// Names of schemas that scripts put before the names of views.
-const SCHEMAS: [&str; 3] = ["TSMDB1.", "SYSIBM.", "TSMGUI."];
+const SCHEMAS: [&str; 4] = ["TSMDB1.", "SYSIBM.", "SYSCAT.", "TSMGUI."];
 
 /// Divides a statement into tokens.
 pub(super) fn tokens(statement: &str) -> Result<Vec<Token>, Message> {

@@ -9,6 +9,7 @@ mod log;
 mod nodes;
 mod policy;
 mod schedules;
+mod schema;
 mod server;
 mod storage;
 mod transfers;
@@ -80,6 +81,14 @@ fn fill(table: &mut Table, bounds: &Bounds, link: &mut Link) -> Result<(), Comma
         }
         "VOLHISTORY" => server::history(table, admin),
         "ADMINS" => server::administrators(table, &link.folder),
+        "TABLES" => {
+            schema::tables(table);
+            Ok(())
+        }
+        "COLUMNS" => {
+            schema::columns(table);
+            Ok(())
+        }
         "SYSDUMMY1" => {
             table.add([("IBMREQD", "Y".into())]);
             Ok(())
