@@ -55,7 +55,7 @@ impl Spec {
             None | Some(b"*") => Last::Everything,
             Some(b"..") => return Err("a name does not end with '..'".to_owned()),
             Some(name) if has_wildcards(name) => {
-                let pattern = Pattern::parse(name)
+                let pattern = Pattern::parse(&with_literal_brackets(name))
                     .map_err(|error| format!("'{}': {error}", model::escaped(name)))?;
                 Last::Matching(pattern)
             }
@@ -119,9 +119,24 @@ pub(super) fn within<'p>(path: &'p [u8], directory: &[u8]) -> Option<&'p [u8]> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") }
 }
 
+/// Returns true for a pattern. Brackets stand for themselves in operands, as in TSM; they are classes
+/// of characters in include and exclude statements only.
 fn has_wildcards(part: &[u8]) -> bool {
-    part.iter().any(|byte| b"*?[".contains(byte)) && !part.contains(&b'\\')
-        || part.iter().any(|byte| b"*?".contains(byte))
+    part.iter().any(|byte| b"*?".contains(byte))
+}
+
+/// Returns the text of a pattern in which brackets stand for themselves.
+fn with_literal_brackets(name: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(name.len());
+    let mut is_escaped = false;
+    for &byte in name {
+        if byte == b'[' && !is_escaped {
+            text.push(b'\\');
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+        text.push(byte);
+    }
+    text
 }
 
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
@@ -177,7 +192,8 @@ mod tests {
         check("/*", "", "/");
         check("/etc", "", "/etc");
         check("//a//b/", "/a/b", "/a/b");
-        for wrong in ["", "/a/*/b", "/a/[", "/a/.."] {
+        check("/a [1]/b[2]", "/a [1]", "/a [1]/b[2]");
+        for wrong in ["", "/a/*/b", "/a/.."] {
             assert!(Spec::parse(wrong.as_bytes(), b"/").is_err(), "{wrong}");
         }
     }
@@ -206,6 +222,9 @@ mod tests {
         check_names("/a/*.c", "/a/b/x.c", false, true);
         check_names("/a/*.c", "/a/x.o", false, false);
         check_names("/a/?", "/a/b/", true, true);
+        check_names("/a/x[1].*", "/a/x[1].c", true, true);
+        check_names("/a/x[1].*", "/a/x1.c", false, false);
+        check_names(r"/a/x\[1].*", "/a/x[1].c", true, true);
         check_names("/", "/etc", true, true);
         check_names("/", "/etc/passwd", false, true);
         check_names("/etc", "/etc/passwd", false, true);
