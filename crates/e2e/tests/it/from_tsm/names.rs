@@ -207,6 +207,27 @@ fn a_virtual_mount_point_is_a_directory_of_its_file_system() {
 }
 
 #[test]
+fn the_objects_of_a_list_expire() {
+    let site = Site::new(3);
+    let bracket = site.scene.tree.join("a[1]");
+    fs::write(&bracket, "x").unwrap();
+    site.dsmc(&["i", &format!("{}/", site.tree()), "-su=yes"]).expect(&[0]);
+    let list = site.scene.scratch.join("expired");
+    let gone = site.scene.file(0);
+    fs::remove_file(&gone).unwrap();
+    fs::write(&list, format!("{}\n{}\n", gone.display(), bracket.display())).unwrap();
+    let option = format!("-filelist={}", list.display());
+    site.dsmc(&["expire", &option, "-noprompt"]).expect(&[0]);
+    for ended in [&gone, &bracket] {
+        site.dsmc(&["q", "ba", ended.to_str().unwrap()]).expect(&[8]);
+        site.dsmc(&["q", "ba", ended.to_str().unwrap(), "-inactive"]).expect(&[0]);
+    }
+    for index in [1, 2] {
+        site.dsmc(&["q", "ba", site.scene.file(index).to_str().unwrap()]).expect(&[0]);
+    }
+}
+
+#[test]
 fn versions_below_a_virtual_mount_point_stay_when_it_is_left_out() {
     let site = Site::new(1);
     let (system, point) = (site.options.with_file_name("dsm.sys"), site.scene.tree.join("p"));

@@ -1,5 +1,6 @@
 //! `dsmc incremental`, `selective`, `archive`, `expire` and `backup image`.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use dsm::client::{self as plan, Action, Last, PathSource, Spec};
 use dsm::configuration::{Domain, domain};
 use dsm::forms::Forms;
 use dsm::lines::{Totals, session_report};
+use policy::Pattern;
 use policy::local::{self, Standing};
 use serde_json::{Value, json};
 
@@ -620,7 +622,8 @@ pub(super) fn strings(list: &Value) -> impl Iterator<Item = &str> {
 /// `dsmc expire`: a backup that leaves the objects out, so that their active versions end.
 pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let specs = stored::operands(session)?;
+    let specs = stored::named(session)?;
+    let folders = by_folder(&specs, session.descends())?;
     let client = joining::connect(session)?;
     if !has_active(session, &client, &specs)? {
         return Err(stored::nothing());
@@ -630,7 +633,7 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     }
     let list = List::write(session, &session.site.translation.list())?;
     let mut run = Run::default();
-    for spec in &specs {
+    for (folder, patterns) in folders {
         let mut line = plan::backup(
             &session.command,
             session.options(),
@@ -639,11 +642,11 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
             false,
         );
         line.extend(["--confirm-expire", "--partial"].map(OsString::from));
-        for pattern in excluded(spec, session.descends()) {
+        for pattern in patterns {
             line.push(OsString::from_vec([b"--exclude=", &pattern[..]].concat()));
         }
         let part = Part { sending: PathSource::Trees, origin: Origin::Named };
-        run.part(session, line, part, &[spec.folder()])?;
+        run.part(session, line, part, &[folder])?;
     }
     drop(list);
     let totals = run.totals;
@@ -672,18 +675,43 @@ fn has_active(
     Ok(false)
 }
 
-/// Returns the patterns of the objects that an operand names.
-fn excluded(spec: &Spec, descends: bool) -> Vec<Vec<u8>> {
-    let last: &[u8] = match &spec.last {
-        Last::Everything => b"*",
-        Last::Matching(pattern) => pattern.as_bytes(),
-        Last::Named(name) => name,
-    };
-    let direct = [&spec.directory[..], b"/", last].concat();
-    match descends {
-        true => vec![[&spec.directory[..], b"/.../", last].concat()],
-        false => vec![direct],
+/// Returns the patterns of the objects to be expired, by their directory. A backup leaves out all of
+/// a directory at once: a second one would bring back what it does not leave out.
+fn by_folder(
+    specs: &[Spec],
+    descends: bool,
+) -> Result<BTreeMap<Vec<u8>, Vec<Vec<u8>>>, CommandError> {
+    let mut folders: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+    for spec in specs {
+        folders.entry(spec.folder()).or_default().push(excluded(spec, descends));
     }
+    for (folder, patterns) in &folders {
+        if patterns.iter().map(|pattern| pattern.len() + 1).sum::<usize>() > PATHS_BYTES_MAX {
+            let folder = model::escaped(folder);
+            let message = format!(
+                "ANS1107E the list names too many objects of '{folder}'; name them by patterns"
+            );
+            return Err(CommandError::new(message));
+        }
+    }
+    Ok(folders)
+}
+
+/// Returns the pattern of the objects that an operand names.
+fn excluded(spec: &Spec, descends: bool) -> Vec<u8> {
+    let last = match &spec.last {
+        Last::Everything => b"*".to_vec(),
+        Last::Matching(pattern) => pattern.as_bytes().to_vec(),
+        Last::Named(name) => literal(name),
+    };
+    let between: &[u8] = if descends { b"/.../" } else { b"/" };
+    [&literal(&spec.directory)[..], between, &last[..]].concat()
+}
+
+/// Returns the pattern of a name or a path.
+fn literal(path: &[u8]) -> Vec<u8> {
+    // The root has no pattern, and needs none.
+    Pattern::of_path(path).map_or_else(|_| path.to_vec(), |pattern| pattern.as_bytes().to_vec())
 }
 
 /// Returns a text with the places of statements in the option files: the translated list, in which
