@@ -213,7 +213,7 @@ fn of_backup(backup: &Backup, domain: Option<&String>) -> Vec<Entry> {
     }
     let filespace = model::escaped(mount_point(&backup.filespace));
     let node = backup.node.to_ascii_uppercase();
-    let source = format!("(Node: {node}, Filespace: {filespace})");
+    let source = format!("(Filespace: {filespace}, Node: {node})");
     let mut entries = lines_of_report(&backup.report, &source, (backup.started, backup.ended));
     for entry in &mut entries {
         entry.node = Some(backup.node.clone());
