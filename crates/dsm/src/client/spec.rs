@@ -119,8 +119,8 @@ pub(super) fn within<'p>(path: &'p [u8], directory: &[u8]) -> Option<&'p [u8]> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") }
 }
 
-/// Returns true for a pattern. Brackets stand for themselves in operands, as in TSM; they are classes
-/// of characters in include and exclude statements only.
+/// Returns true for a pattern. Brackets stand for themselves in operands, as in TSM; they are
+/// classes of characters in include and exclude statements only.
 fn has_wildcards(part: &[u8]) -> bool {
     part.iter().any(|byte| b"*?".contains(byte))
 }

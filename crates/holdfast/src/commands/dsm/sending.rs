@@ -675,8 +675,8 @@ fn has_active(
     Ok(false)
 }
 
-/// Returns the patterns of the objects to be expired, by their directory. A backup leaves out all of
-/// a directory at once: a second one would bring back what it does not leave out.
+/// Returns the patterns of the objects to be expired, by their directory. A backup leaves out all
+/// of a directory at once: a second one would bring back what it does not leave out.
 fn by_folder(
     specs: &[Spec],
     descends: bool,
