@@ -409,7 +409,16 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         ("VALUE" | "IFNULL" | "NVL", _) => (format!("COALESCE({all})"), any_time),
         ("UCASE", _) => (format!("UPPER({all})"), false),
         ("LCASE", _) => (format!("LOWER({all})"), false),
-        ("CEILING", _) => (format!("CEIL({all})"), false),
+        ("CEILING" | "CEIL", [_]) => (format!("db2_ceiling({all})"), false),
+        ("LPAD" | "RPAD", [_, _] | [_, _, _]) => {
+            (format!("db2_{}({all})", name.to_ascii_lowercase()), false)
+        }
+        ("SPACE", [count]) => (format!("db2_repeat(' ', {count})"), false),
+        ("TO_DATE" | "TIMESTAMP_FORMAT" | "TO_TIMESTAMP", [_, _]) => {
+            (format!("db2_to_date({all})"), true)
+        }
+        ("LAST_DAY", [_]) => (format!("db2_last_day({all})"), true),
+        ("DECODE", [_, _, _, ..]) => (decode(arguments), any_time),
         ("STRIP", _) => (format!("TRIM({all})"), false),
         ("POSSTR", _) => (format!("INSTR({all})"), false),
         ("LOCATE", [needle, text]) => (format!("INSTR({text}, {needle})"), false),
@@ -426,7 +435,8 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         (
             "CHAR" | "VARCHAR" | "DAYS" | "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND"
             | "DAYOFWEEK" | "DAYNAME" | "MONTHNAME" | "MIDNIGHT_SECONDS" | "TIMESTAMPDIFF"
-            | "TRANSLATE" | "DIGITS",
+            | "TRANSLATE" | "DIGITS" | "FLOOR" | "REPEAT" | "MICROSECOND" | "DAYOFYEAR" | "WEEK"
+            | "QUARTER" | "JULIAN_DAY",
             _,
         ) => {
             let name = if matches!(name, "CHAR" | "VARCHAR") { "text" } else { name };
@@ -435,6 +445,15 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         _ => (format!("{name}({all})"), false),
     };
     Item::operand(sql, is_time)
+}
+
+/// Translates DECODE(value, one, its result, other, its result, ..., result of all others).
+fn decode(arguments: &[String]) -> String {
+    let (value, rest) = arguments.split_first().expect("has three arguments");
+    let pairs = rest.chunks_exact(2);
+    let others = pairs.remainder().first().map_or("NULL", String::as_str);
+    let cases = pairs.map(|pair| format!("WHEN {value} IS {} THEN {}", pair[0], pair[1]));
+    format!("CASE {} ELSE {others} END", cases.collect::<Vec<_>>().join(" "))
 }
 
 /// Returns the form of a day, or of a time of the day, that CHAR knows by a word.

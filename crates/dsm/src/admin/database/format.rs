@@ -52,6 +52,29 @@ pub(super) fn of_time(time: DateTime, form: &str) -> Result<String, String> {
     Ok(shown)
 }
 
+/// Returns the time that a text in a form means; `None` for another text. Fails for a form with
+/// other parts.
+pub(super) fn to_time(text: &str, form: &str) -> Result<Option<DateTime>, String> {
+    let mut codes = String::new();
+    let mut rest = form;
+    while let Some(first) = rest.chars().next() {
+        let begins = |part: &str| {
+            rest.get(..part.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(part))
+        };
+        if let Some((part, code)) = PARTS.into_iter().find(|(part, _)| begins(part)) {
+            codes.push_str(code);
+            rest = &rest[part.len()..];
+        } else if SIGNS.contains(first) {
+            codes.push(first);
+            rest = &rest[first.len_utf8()..];
+        } else {
+            return Err(unknown(form));
+        }
+    }
+    let parsed = jiff::fmt::strtime::parse(&codes, text.trim());
+    Ok(parsed.and_then(|parsed| parsed.to_datetime()).ok())
+}
+
 /// Returns a name in the case in which its part is written, as in MON, Mon and mon.
 fn in_case_of(written: &str, name: &str) -> String {
     let mut letters = written.chars().map(|letter| letter.is_ascii_uppercase());

@@ -15,10 +15,17 @@ use super::format;
 /// Day before the first day that DAYS counts.
 const DAYS_EPOCH: (i16, i8, i8) = (0, 12, 31);
 
+/// Number that DAYS and the Julian day of the same day differ by.
+const JULIAN_DAYS: i64 = 1_721_425;
+/// Maximum length of a text, as in DB2.
+const TEXT_MAX: u16 = 32_672;
+/// Length of a time down to its seconds.
+const SECONDS_END: usize = "2026-11-26 15:20:30".len();
+
 type Function = fn(&Context<'_>) -> Result<Option<Value>>;
 
 /// Functions with their numbers of arguments.
-const FUNCTIONS: [(&str, i32, Function); 22] = [
+const FUNCTIONS: [(&str, i32, Function); 34] = [
     ("db2_shift", 3, shift),
     ("db2_between", 2, between),
     ("db2_timestampdiff", 2, timestampdiff),
@@ -48,6 +55,22 @@ const FUNCTIONS: [(&str, i32, Function); 22] = [
             (i64::from(time.hour()) * 60 + i64::from(time.minute())) * 60 + i64::from(time.second())
         })
     }),
+    ("db2_microsecond", 1, |context| {
+        part(context, |time| (time.subsec_nanosecond() / 1000).into())
+    }),
+    ("db2_dayofyear", 1, |context| part(context, |time| time.day_of_year().into())),
+    ("db2_week", 1, |context| part(context, week)),
+    ("db2_quarter", 1, |context| part(context, |time| (i64::from(time.month()) + 2) / 3)),
+    ("db2_julian_day", 1, julian_day),
+    ("db2_last_day", 1, |context| {
+        Ok(time(context, 0)?.map(|time| text(time.date().last_of_month().to_string())))
+    }),
+    ("db2_to_date", 2, to_date),
+    ("db2_ceiling", 1, |context| Ok(number(context, 0)?.map(|number| Value::Real(number.ceil())))),
+    ("db2_floor", 1, |context| Ok(number(context, 0)?.map(|number| Value::Real(number.floor())))),
+    ("db2_lpad", -1, |context| padded(context, |text, pad| format!("{pad}{text}"))),
+    ("db2_rpad", -1, |context| padded(context, |text, pad| format!("{text}{pad}"))),
+    ("db2_repeat", 2, repeat),
     ("db2_format", 2, formatted),
     ("db2_translate", -1, translate),
     ("db2_digits", 1, digits),
@@ -97,11 +120,18 @@ fn time(context: &Context<'_>, index: usize) -> Result<Option<DateTime>> {
     })
 }
 
-/// `db2_timestamp(time)`, and `db2_timestamp(day, time of the day)`.
+/// `db2_timestamp(time)`, `db2_timestamp(day, time of the day)`, and `db2_timestamp(time, digits)`
+/// with this number of digits of a second.
 fn timestamp(context: &Context<'_>) -> Result<Option<Value>> {
     let Some(day) = time(context, 0)? else { return Ok(None) };
     if context.len() < 2 {
         return Ok(Some(text(shown(day))));
+    }
+    if let Value::Integer(digits) = context.get::<Value>(1)? {
+        let micros = usize::try_from(digits).unwrap_or_default().min(6);
+        let whole = shown(day);
+        let end = if micros == 0 { SECONDS_END } else { SECONDS_END + 1 + micros };
+        return Ok(Some(text(whole[..end].to_owned())));
     }
     let clock = time(context, 1)?;
     Ok(clock.map(|clock| text(shown(day.date().to_datetime(clock.time())))))
@@ -136,6 +166,32 @@ fn length_digits(length: &str) -> Option<(i64, &str)> {
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let is_length = digits.len() == 14 && micros.len() == 6;
     (is_length && are_digits(digits) && are_digits(micros)).then_some((sign, digits))
+}
+
+/// Returns the week of the year. The first week has the first of January, and a week begins on a
+/// Sunday.
+fn week(time: DateTime) -> i64 {
+    let before = time.date().first_of_year().weekday().to_sunday_one_offset() - 1;
+    (i64::from(time.day_of_year()) + i64::from(before) - 1) / 7 + 1
+}
+
+/// `db2_julian_day(time)`: the number of days since the first day of 4713 before Christ.
+fn julian_day(context: &Context<'_>) -> Result<Option<Value>> {
+    let Some(time) = time(context, 0)? else { return Ok(None) };
+    Ok(days(time.date()).map(|days| match days {
+        Value::Integer(days) => Value::Integer(days + JULIAN_DAYS),
+        other => other,
+    }))
+}
+
+/// `db2_to_date(text, form)`: a time, of its text in a form.
+fn to_date(context: &Context<'_>) -> Result<Option<Value>> {
+    let argument = |index| context.get::<Option<String>>(index);
+    let (Some(given), Some(form)) = (argument(0)?, argument(1)?) else { return Ok(None) };
+    let time = format::to_time(&given, &form);
+    let time = time.map_err(|reason| Error::UserFunctionError(reason.into()))?;
+    // A text that is a day may have the form of times here already.
+    Ok(time.or_else(|| parse(&given)).map(|time| text(shown(time))))
 }
 
 fn days(day: Date) -> Option<Value> {
@@ -253,6 +309,45 @@ fn characters(context: &Context<'_>) -> Result<Option<Value>> {
     )]
     let kept = length.map_or(usize::MAX, |length| length as usize);
     Ok(Some(text(whole.chars().take(kept).collect())))
+}
+
+/// Returns the argument with this index as a length of a text; none beyond what DB2 has.
+fn length(context: &Context<'_>, index: usize) -> Result<Option<usize>> {
+    let max = f64::from(TEXT_MAX);
+    let number = number(context, index)?.filter(|number| (0.0..=max).contains(number));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the number is in the range"
+    )]
+    let length = number.map(|number| number as usize);
+    Ok(length)
+}
+
+/// `db2_repeat(text, count)`.
+fn repeat(context: &Context<'_>) -> Result<Option<Value>> {
+    let (Some(part), Some(count)) = (context.get::<Option<String>>(0)?, length(context, 1)?) else {
+        return Ok(None);
+    };
+    let length = part.chars().count().saturating_mul(count).min(usize::from(TEXT_MAX));
+    Ok(Some(text(part.chars().cycle().take(length).collect())))
+}
+
+/// `db2_lpad(value, length, pad)` and `db2_rpad`, with blanks unless a pad is given. A longer text
+/// is cut. `join` puts the text and its pad together.
+fn padded(context: &Context<'_>, join: fn(&str, &str) -> String) -> Result<Option<Value>> {
+    let pad = if context.len() > 2 { context.get(2)? } else { " ".to_owned() };
+    let value = match context.get::<Value>(0)? {
+        Value::Text(text) => text,
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => super::plain(number),
+        Value::Null | Value::Blob(_) => return Ok(None),
+    };
+    let Some(length) = length(context, 1)? else { return Ok(None) };
+    let kept: String = value.chars().take(length).collect();
+    let missing = length - kept.chars().count();
+    let pad: String = pad.chars().cycle().take(missing).collect();
+    Ok(Some(text(join(&kept, &pad))))
 }
 
 /// `db2_format(value, form)`: a time or a number in a form.

@@ -166,6 +166,31 @@ fn functions_of_scripts_give_their_answers() {
     );
     check("select char(time(end_time), iso) from summary where bytes=300", "03.00.01");
     check("select midnight_seconds(end_time) from summary where bytes=300", "10801");
+    check(
+        "select ceil(3.2), ceiling(-3.2), floor(3.9), lpad(7, 3, '0'), rpad('ab', 4) || '|', \
+         lpad('abc', 2), repeat('ab', 2) || space(2) || '|' from sysdummy1",
+        "4,-3,3,007,ab  |,ab,abab  |",
+    );
+    check(
+        "select dayofyear(current_date), week(current_date), quarter(current_date), \
+         last_day(current_date), julian_day(current_date), microsecond(current_timestamp) \
+         from sysdummy1",
+        "330,48,4,2026-11-30,2461371,0",
+    );
+    check(
+        "select decode(activity, 'BACKUP', 'b', 'ARCHIVE', 'a', '-'), decode(bytes, 300, 'few') \
+         from summary where bytes=300",
+        "a,few",
+    );
+    check(
+        "select count(*) from nodes where reg_time > to_date('11/25/2026 23:00', \
+         'MM/DD/YYYY HH24:MI') and reg_time > to_date('11/25/2026', 'MM/DD/YYYY') and reg_time < timestamp_format('2026-11-27', 'YYYY-MM-DD')",
+        "1",
+    );
+    check(
+        "select timestamp(reg_time, 0), timestamp(reg_time, 2) from nodes where node_name='bert'",
+        "2026-11-26 15:00:00,2026-11-26 15:00:00.00",
+    );
     let message = answer("select to_char(end_time, 'QQ') from summary").expect_err("is refused");
     assert!(message.to_string().contains("the form 'QQ' is not supported"), "{message}");
 }
