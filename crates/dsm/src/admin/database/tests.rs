@@ -184,7 +184,8 @@ fn functions_of_scripts_give_their_answers() {
     );
     check(
         "select count(*) from nodes where reg_time > to_date('11/25/2026 23:00', \
-         'MM/DD/YYYY HH24:MI') and reg_time > to_date('11/25/2026', 'MM/DD/YYYY') and reg_time < timestamp_format('2026-11-27', 'YYYY-MM-DD')",
+         'MM/DD/YYYY HH24:MI') and reg_time > to_date('11/25/2026', 'MM/DD/YYYY') and \
+         reg_time < timestamp_format('2026-11-27', 'YYYY-MM-DD')",
         "1",
     );
     check(
