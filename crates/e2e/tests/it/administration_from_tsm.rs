@@ -232,6 +232,10 @@ fn every_query_and_every_table_answers() {
     let columns = "select colname, typename from syscat.columns where tabname='domains' and \
                    colname like 'ACT%'";
     assert_eq!(lines(&scene.server, columns), ["ACTIVATE_DATE,TIMESTAMP"]);
+    // Scripts name columns that have no values here.
+    let named = "select count(*) from columns where colname in ('COMMMETHOD', 'MOUNT_POINT_WAIT', \
+                 'LAST_REORG', 'ACTIVE_LOG_DIR', 'RECLAIMPROCESS', 'INSTALL_DATE')";
+    assert_eq!(lines(&scene.server, named), ["6"]);
     let tables = "select tabname, colcount from tables where tabname='COLLOCGROUP'";
     assert_eq!(lines(&scene.server, tables), ["COLLOCGROUP,2"]);
     if e2e::harness::is_in_folders() {

@@ -145,7 +145,7 @@ pub static SESSION: Report = report(
     &view::SESSIONS,
     &[
         count("Sess Number", "SESSION_ID"),
-        plain("Comm. Method", "COMMMETH", 7),
+        plain("Comm. Method", "COMMMETHOD", 7),
         plain("Sess State", "STATE", 6),
         plain("Wait Time", "WAIT_SECONDS", 7),
         count("Bytes Sent", "BYTES_SENT"),

@@ -233,7 +233,7 @@ pub(super) fn sessions(table: &mut Table, admin: &mut Admin) -> Result<(), Comma
         table.add([
             ("SESSION_ID", event.number.into()),
             ("START_TIME", optional_time(event.started)),
-            ("COMMMETH", "Tcp/Ip".into()),
+            ("COMMMETHOD", "Tcp/Ip".into()),
             ("STATE", "Run".into()),
             ("BYTES_RECEIVED", number(&progress, "bytes_transferred").into()),
             ("SESSION_TYPE", "Node".into()),
@@ -253,7 +253,7 @@ pub(super) fn sessions(table: &mut Table, admin: &mut Admin) -> Result<(), Comma
             };
             table.add([
                 ("START_TIME", optional_time(activity.since)),
-                ("COMMMETH", "Tcp/Ip".into()),
+                ("COMMMETHOD", "Tcp/Ip".into()),
                 ("STATE", "Run".into()),
                 (bytes, activity.bytes.into()),
                 ("SESSION_TYPE", "Node".into()),
