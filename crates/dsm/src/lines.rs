@@ -55,6 +55,26 @@ pub fn backup_line(version: &Version<'_>, forms: Forms) -> String {
     )
 }
 
+/// Facts about a version that a query with details shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Details {
+    pub modified: Moment,
+    /// Time of the last change of the inode.
+    pub changed: Moment,
+    pub inode: u64,
+}
+
+/// Returns the line of details, which follows that of its version.
+pub fn detail_line(details: &Details, forms: Forms) -> String {
+    format!(
+        "{:19}Modified: {}  Inode changed: {}  Inode#: {}",
+        "",
+        forms.stamp(details.modified),
+        forms.stamp(details.changed),
+        details.inode
+    )
+}
+
 /// Heading of the objects of archives.
 pub fn archive_heading() -> [String; 2] {
     [
@@ -416,6 +436,11 @@ mod tests {
         assert_eq!(
             archive_line(&version(43_868_543_141), "Never", "Archive Date: 03/28/2022", forms),
             "43,868,543,141  B  07/12/2020 14:09:12    /backup/a b Never Archive Date: 03/28/2022"
+        );
+        let details = Details { modified: STORED, changed: STORED, inode: 77 };
+        assert_eq!(
+            detail_line(&details, forms).trim_start(),
+            "Modified: 07/12/2020 14:09:12  Inode changed: 07/12/2020 14:09:12  Inode#: 77"
         );
         assert_eq!(
             filespace_line(1, Some(STORED), "ext4", "/", forms),

@@ -40,8 +40,9 @@ pub(super) const OPTIONS: &[Definition] = &[
     flag(
         "DETail",
         partly(
-            "the copy groups of 'query mgmtclass', and a line for each file of space management; \
-             other queries show the same with it as without it",
+            "the copy groups of 'query mgmtclass', the times and inodes of 'query backup', and a \
+             line for each file of space management; other queries show the same with it as \
+             without it",
         ),
     ),
     flag("QUERYSUMMary", done("the number and the size of the objects that a query finds")),

@@ -207,6 +207,22 @@ fn a_virtual_mount_point_is_a_directory_of_its_file_system() {
 }
 
 #[test]
+fn details_of_a_version_are_the_times_and_the_inode_of_its_file() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let site = Site::new(1);
+    let (file, tree) = (site.scene.file(0), format!("{}/", site.tree()));
+    site.dsmc(&["i", &tree, "-su=yes"]).expect(&[0]);
+    let inode = fs::metadata(&file).unwrap().ino();
+    let file = file.to_str().unwrap();
+    let shown = site.dsmc(&["q", "ba", file, "-detail"]).expect(&[0]);
+    let line = shown.stdout.lines().find(|line| line.contains("Inode#")).expect("has details");
+    assert!(line.trim_start().starts_with("Modified: "), "{shown}");
+    assert!(line.ends_with(&format!("  Inode#: {inode}")), "{shown}");
+    assert!(!site.dsmc(&["q", "ba", file]).expect(&[0]).stdout.contains("Inode#"));
+}
+
+#[test]
 fn the_objects_of_a_list_expire() {
     let site = Site::new(3);
     let bracket = site.scene.tree.join("a[1]");

@@ -3,7 +3,7 @@
 use dsm::forms::Moment;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use model::ServerTime;
+use model::{ServerTime, Timestamp};
 
 use crate::error::CommandError;
 
@@ -21,6 +21,11 @@ pub(super) fn moment(time: ServerTime) -> Moment {
         minute: small(zoned.minute()),
         second: small(zoned.second()),
     }
+}
+
+/// Returns the moment of a time of a file.
+pub(super) fn of_file(time: Timestamp) -> Moment {
+    moment(ServerTime(time.secs.saturating_mul(1_000_000)))
 }
 
 /// Returns the time of a moment, in RFC 3339 to the second, which means the end of the second.

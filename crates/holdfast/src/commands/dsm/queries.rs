@@ -3,8 +3,8 @@
 use client::{Class, Client, FilespaceSummary};
 use dsm::client::Action;
 use dsm::lines::{
-    archive_heading, archive_line, backup_heading, backup_line, filespace_heading, filespace_line,
-    statement_lines,
+    archive_heading, archive_line, backup_heading, backup_line, detail_line, filespace_heading,
+    filespace_line, statement_lines,
 };
 use dsm::selection::listing;
 use policy::Limit;
@@ -120,6 +120,7 @@ fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
     let specs = stored::operands(session)?;
     let filter = Filter::of(session)?;
     let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
+    let has_details = session.command.has("DETAIL");
     let mut summary = Summary::default();
     for spec in &specs {
         stored::select(client, spec, descends, &filter, &mut |object| {
@@ -133,6 +134,9 @@ fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
                 let path = shown_path(&object);
                 let line = backup_line(&object.shown(&path), session.forms);
                 session.say(&line);
+                if has_details {
+                    session.say(&detail_line(&object.details(), session.forms));
+                }
             }
             session.context.output.is_open()
         })?;

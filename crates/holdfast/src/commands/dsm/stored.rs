@@ -5,8 +5,8 @@ use client::{
 };
 use dsm::client::{Last, Spec, TimeRange, point_in_time, range};
 use dsm::forms::Day;
-use dsm::lines::Version;
-use model::{Kind, ServerTime};
+use dsm::lines::{Details, Version};
+use model::{Kind, ServerTime, Timestamp};
 
 use super::clock;
 use super::local_files;
@@ -33,6 +33,9 @@ pub(super) struct StoredObject {
     pub(super) stored: ServerTime,
     pub(super) class: String,
     pub(super) is_active: bool,
+    pub(super) modified: Timestamp,
+    pub(super) changed: Timestamp,
+    pub(super) inode: u64,
 }
 
 impl StoredObject {
@@ -44,6 +47,9 @@ impl StoredObject {
             stored: version.object.inserted,
             class: version.class.clone(),
             is_active: version.deactivated.is_none(),
+            modified: version.object.stat.mtime,
+            changed: version.object.stat.ctime,
+            inode: version.object.stat.inode,
         }
     }
 
@@ -55,6 +61,15 @@ impl StoredObject {
             class: &self.class,
             is_active: self.is_active,
             path,
+        }
+    }
+
+    /// Returns what a query with details shows of the version.
+    pub(super) fn details(&self) -> Details {
+        Details {
+            modified: clock::of_file(self.modified),
+            changed: clock::of_file(self.changed),
+            inode: self.inode,
         }
     }
 
