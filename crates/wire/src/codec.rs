@@ -7,14 +7,18 @@
 //! [`PACKED_BYTES_MAX`] bytes of packed numbers. The look costs a few steps for each field, and
 //! skips texts and bytes.
 //!
+//! Fields of bytes are parts of the buffer in which their message has arrived. A message of which
+//! little is known would keep a large buffer for a few bytes, so such a message is copied: what it
+//! keeps is at most twice what its fields take.
+//!
 //! The outlines of the messages are generated from the proto file: they say which fields are
 //! messages, and which are packed numbers.
 
 use std::marker::PhantomData;
 
-use bytes::Buf as _;
-use prost::Message;
+use bytes::{Buf as _, Bytes};
 use prost::encoding::decode_varint;
+use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
@@ -30,6 +34,9 @@ pub const FIELDS_MAX: usize = 1 << 23;
 
 /// Maximum number of bytes of packed numbers in a message.
 pub const PACKED_BYTES_MAX: usize = 16 << 20;
+
+/// Minimum number of bytes of a message whose buffer is worth a copy.
+const SPARSE_BYTES_MIN: usize = 64 << 10;
 
 /// Part of a message that takes more memory than bytes on the wire.
 enum Part {
@@ -154,18 +161,27 @@ impl<U: Message + ProtocolMessage + Default> Decoder for CountingDecoder<U> {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         let bytes = buffer.chunk();
-        assert_eq!(bytes.len(), buffer.remaining(), "a message is in one piece");
+        let length = bytes.len();
+        assert_eq!(length, buffer.remaining(), "a message is in one piece");
         Room::new()
             .count(bytes, U::outline())
             .map_err(|excess| Status::internal(excess.to_string()))?;
-        self.0.decode(buffer)
+        let message = self.0.decode(buffer)?.map(|message| compacted(message, length));
+        message.transpose().map_err(|error| Status::internal(error.to_string()))
     }
+}
+
+/// Returns a message that had `length` bytes on the wire. Copies its fields if they take less than
+/// half of that, so that the buffer of the message is given back.
+fn compacted<U: Message + Default>(message: U, length: usize) -> Result<U, DecodeError> {
+    if length < SPARSE_BYTES_MIN || message.encoded_len() >= length / 2 {
+        return Ok(message);
+    }
+    U::decode(Bytes::from(message.encode_to_vec()))
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     fn count<M: Message + ProtocolMessage>(message: &M) -> Result<(), Excess> {
@@ -212,6 +228,27 @@ mod tests {
         let page = Bytes::from(vec![0x0a; 1 << 20]);
         let pages = proto::PagesReply { page, ..Default::default() };
         assert_eq!(count(&pages), Ok(()));
+    }
+
+    /// A field that nobody knows kept 32 MiB in memory beside one byte of a page.
+    #[test]
+    fn a_message_of_which_little_is_known_keeps_no_large_buffer() {
+        let kept = |unknown: usize, known: usize| {
+            let page = Bytes::from(vec![7; known]);
+            let first = Bytes::from_static(b"a");
+            let reply = proto::PagesReply { page: page.clone(), first, ..Default::default() };
+            let mut wire = reply.encode_to_vec();
+            // Field 1000 is in no message.
+            prost::encoding::bytes::encode(1000, &vec![0_u8; unknown], &mut wire);
+            let wire = Bytes::from(wire);
+            let message = proto::PagesReply::decode(wire.clone()).expect("decoded");
+            let message = compacted(message, wire.len()).expect("decoded again");
+            assert_eq!((&message.page, &message.first[..]), (&page, &b"a"[..]));
+            !wire.is_unique()
+        };
+        assert!(!kept(1 << 20, 1), "the buffer is given back");
+        assert!(kept(1 << 20, 2 << 20), "most of the buffer is needed");
+        assert!(kept(1 << 10, 1), "a small message is not copied");
     }
 
     #[test]
