@@ -43,7 +43,7 @@ const WATCH_RENEWAL: Duration = Duration::from_secs(10);
 
 /// Time in which an agent must answer a probe. Otherwise it counts as dead.
 const PROBE_PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum length of an agent's identity, in bytes.
+/// Maximum length of an agent's identity, and of the digest of its plan, in bytes.
 const IDENTITY_BYTES_MAX: usize = 64;
 
 /// Sender of orders to an agent.
@@ -72,7 +72,7 @@ pub(crate) async fn admit(
         return Err(Status::invalid_argument("an agent begins with an attendance"));
     };
     let proto::Attendance { plan_digest, instance, place } = attendance;
-    if instance.len().max(place.len()) > IDENTITY_BYTES_MAX {
+    if plan_digest.len().max(instance.len()).max(place.len()) > IDENTITY_BYTES_MAX {
         return Err(Status::invalid_argument("the identity of the agent is too long"));
     }
     let identity = AgentIdentity { instance, place };

@@ -52,6 +52,7 @@ pub(crate) struct Stranger {
 pub(crate) struct Seat {
     right: Mutex<SeatRight>,
     lookups: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
 }
 
 /// Right to a connection, which lasts as long as the connection.
@@ -63,7 +64,8 @@ enum SeatRight {
 impl Seat {
     fn new(guest: Share<Origin>) -> Self {
         let right = Mutex::new(SeatRight::Guest { _share: guest });
-        Self { right, lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+        let lookups = Arc::new(Semaphore::new(LOOKUPS_MAX));
+        Self { right, lookups, waiting: Arc::new(Semaphore::new(1)) }
     }
 
     fn is_of_node(&self) -> bool {
@@ -74,6 +76,11 @@ impl Seat {
     pub(crate) async fn lookup(&self) -> OwnedSemaphorePermit {
         let permit = Arc::clone(&self.lookups).acquire_owned().await;
         permit.expect("nobody closes the semaphore")
+    }
+
+    /// Returns the right to wait for memory, which one call of the connection can have.
+    pub(crate) fn waiting(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.waiting)
     }
 
     /// Counts the connection among the connections of `node` from its first call on.

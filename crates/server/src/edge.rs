@@ -13,6 +13,7 @@ use crate::attendances::Attendances;
 use crate::authority::{Authority, AuthorityError};
 use crate::budget::NodeBudgets;
 use crate::identities::Identities;
+use crate::inbox::Inbox;
 use crate::issued::IssuedCertificates;
 use crate::limits::Limits;
 use crate::measurements::Measurements;
@@ -31,6 +32,8 @@ pub(crate) struct Edge {
     pub(crate) storing: Arc<Semaphore>,
     pub(crate) limits: Limits,
     pub(crate) budgets: NodeBudgets,
+    /// Memory of the messages that arrive.
+    pub(crate) inbox: Arc<Inbox>,
     /// Failed enrolments.
     pub(crate) attempts: EnrolAttempts,
     pub(crate) issued: IssuedCertificates,
@@ -60,6 +63,7 @@ impl Edge {
             storing,
             limits,
             budgets,
+            inbox: Arc::default(),
             attempts,
             issued: IssuedCertificates::default(),
             measurements,

@@ -1,6 +1,6 @@
 //! The gate to the service of nodes. It finds the node by the certificate of the connection, and
 //! counts the call, before anything of the request's body is read. A request that it refuses costs
-//! no memory.
+//! no memory. The body of a request that it lets in is [`metered`].
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use catalog::{CatalogError, Node};
 use model::{NodeId, ServerTime};
 use store::Store;
+use tokio::sync::Semaphore;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::http::{Request, Response};
@@ -18,12 +19,21 @@ use tonic::server::NamedService;
 use crate::connection::Peer;
 use crate::edge::Edge;
 use crate::identities::TwoPlaces;
+use crate::inbox::CallRooms;
 use crate::limits::refused;
+use crate::metered::{Meter, metered};
 use crate::quota::Share;
 use crate::refusal;
 
 /// The right to one call. It is held by all that works for the call, and by its answer.
-pub(crate) type CallRight = Arc<Share<NodeId>>;
+pub(crate) type CallRight = Arc<CallHoldings>;
+
+/// What a call takes from its node.
+pub(crate) struct CallHoldings {
+    _share: Share<NodeId>,
+    /// Memory of the messages that the call has got.
+    rooms: Arc<CallRooms>,
+}
 
 /// The node that makes a call.
 #[derive(Clone)]
@@ -37,11 +47,23 @@ pub(crate) struct Caller {
 impl Caller {
     /// Counts a call of `node`, unless the node has too many calls.
     pub(crate) fn new(edge: &Edge, node: Node, serial: Vec<u8>) -> Result<Self, Status> {
-        let right = edge.limits.calls().take(node.id).map_err(|excess| {
+        let share = edge.limits.calls().take(node.id).map_err(|excess| {
             let help = "wait until some of its programs have ended, then try again";
             refused(&node.name, excess, "calls", help)
         })?;
-        Ok(Self { node, serial, right: Arc::new(right) })
+        let right = Arc::new(CallHoldings { _share: share, rooms: Arc::default() });
+        Ok(Self { node, serial, right })
+    }
+
+    /// Returns the place where the messages of the call find their room. `waiting` is the right to
+    /// wait of the call's connection.
+    fn meter(&self, edge: &Edge, waiting: Arc<Semaphore>) -> Meter {
+        Meter {
+            inbox: Arc::clone(&edge.inbox),
+            node: (self.node.id, self.node.name.clone()),
+            rooms: Arc::clone(&self.right.rooms),
+            waiting,
+        }
     }
 
     /// Returns the caller of a request that the gate has let in.
@@ -85,11 +107,14 @@ where
         let mut inner = std::mem::replace(&mut self.inner, next);
         let peer = request.extensions().get::<Peer>().cloned();
         let peer = peer.expect("each connection has a peer");
+        let waiting = peer.seat.waiting();
         Box::pin(async move {
             match admit(&edge, peer).await {
                 Ok(caller) => {
+                    let (path, meter) =
+                        (request.uri().path().to_owned(), caller.meter(&edge, waiting));
                     request.extensions_mut().insert(caller);
-                    inner.call(request).await
+                    inner.call(request.map(|body| metered(body, &path, meter))).await
                 }
                 Err(status) => Ok(status.into_http()),
             }

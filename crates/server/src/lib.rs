@@ -17,6 +17,7 @@
 //! | `identities` | nodes that are connected, and from where |
 //! | `activities` | what nodes do at this moment |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
+//! | `inbox`, `metered` | memory of the messages of nodes while they arrive |
 //! | `budget` | memory that the backups of one node may take |
 //! | `measurements`, `plain` | measurements of the network, over TLS and without it |
 //! | `numbering` | numbers of objects, as callers get and give them |
@@ -40,6 +41,7 @@ mod enrol;
 mod gate;
 mod guesses;
 mod identities;
+mod inbox;
 mod init;
 mod issued;
 mod limits;
@@ -47,6 +49,7 @@ mod limits;
 mod lists;
 mod measurements;
 mod messages;
+mod metered;
 mod numbering;
 mod office;
 mod origin;

@@ -106,7 +106,7 @@ fn many_small_parts_are_refused() {
         refused(&intruder.back_up(b"/", &vec![large; 70]), "3", "more than 64 MiB");
         let questions = [0x22, 0].repeat(15 * MIB);
         let status = intruder.call("/holdfast.v1.Node/Pages", &[questions]);
-        refused(&status, "13", "more than 8388608 fields");
+        refused(&status, "11", "may have at most 2097152");
     });
 }
 

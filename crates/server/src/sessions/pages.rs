@@ -16,9 +16,10 @@ use tonic::{Status, Streaming};
 use wire::proto;
 
 use super::filespace_names::find_filespace;
-use super::stream::{REPLIES_WAITING, ended};
+use super::stream::ended;
 use crate::gate::Caller;
 use crate::messages::changes::directory;
+use crate::metered::QUESTIONS_WAITING;
 use crate::refusal;
 
 /// Questions. A message that is no question ends the stream.
@@ -42,7 +43,7 @@ pub(super) async fn serve(
 
 /// Takes questions from the stream, while the previous questions are answered.
 fn forward(mut requests: Streaming<proto::PagesRequest>) -> Questions {
-    let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
+    let (sender, receiver) = mpsc::channel(QUESTIONS_WAITING);
     tokio::spawn(async move {
         while let Some(request) = requests.message().await.transpose() {
             let is_last = request.is_err();

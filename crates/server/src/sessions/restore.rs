@@ -10,9 +10,10 @@ use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 use wire::proto;
 
-use super::stream::{REPLIES_WAITING, Replies, SESSION_MAX, SILENCE_MAX, silent, too_long};
+use super::stream::{Replies, SESSION_MAX, SILENCE_MAX, silent, too_long};
 use crate::activities::Seat;
 use crate::messages::selection;
+use crate::metered::QUESTIONS_WAITING;
 use crate::{refusal, unknown};
 
 /// Answers of the client. A message that is not an answer ends them.
@@ -86,7 +87,7 @@ impl Recipient for Client<'_> {
 
 /// Passes the stream of answers to a thread that may block.
 pub(super) fn forward(mut requests: Streaming<proto::RestoreRequest>) -> Answers {
-    let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
+    let (sender, receiver) = mpsc::channel(QUESTIONS_WAITING);
     tokio::spawn(async move {
         while let Some(request) = requests.message().await.transpose() {
             let answer = request.and_then(wanted);

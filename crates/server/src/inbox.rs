@@ -1,0 +1,236 @@
+//! The memory of the messages that nodes send, from the first byte of a message until the call has
+//! worked it off.
+//!
+//! 1. A message takes its room before its bytes are read, all of it at once. So no message that has
+//!    begun to arrive waits for room.
+//! 2. A node has at most [`NODE_BYTES_MAX`], and all nodes together have [`ALL_BYTES_MAX`]. Up to
+//!    [`BASE_BYTES`] a node asks nobody: nodes that hold the room of all stop no other.
+//! 3. Backups leave a part of a node's room to its other calls.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::NodeId;
+use sys::lock::Mutex;
+use tokio::sync::Notify;
+use wire::MESSAGE_BYTES_MAX;
+
+/// Maximum memory of the messages of one node.
+pub(crate) const NODE_BYTES_MAX: usize = 256 << 20;
+/// Maximum memory of the messages of a node up to which a message of its backups finds room: enough
+/// for a quantum of each of its 64 backups.
+pub(crate) const BACKUP_BYTES_MAX: usize = 192 << 20;
+/// Maximum memory of the messages of all nodes, besides what each may always have.
+const ALL_BYTES_MAX: usize = 1 << 30;
+/// Memory that the messages of a node may always have: a quantum and some questions.
+const BASE_BYTES: usize = 5 << 20;
+const _: () = assert!(MESSAGE_BYTES_MAX < BACKUP_BYTES_MAX, "the largest message finds room");
+/// Maximum time that a message waits for room.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Memory of the messages of all nodes.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    held: Mutex<Holdings>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Holdings {
+    all: usize,
+    /// Nodes that have at least one byte.
+    each: BTreeMap<NodeId, usize>,
+}
+
+impl Holdings {
+    fn of(&self, node: NodeId) -> usize {
+        self.each.get(&node).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, node: NodeId, bytes: usize) {
+        self.all += bytes;
+        *self.each.entry(node).or_default() += bytes;
+    }
+
+    fn remove(&mut self, node: NodeId, bytes: usize) {
+        let own = self.each.get_mut(&node).expect("the node has this room");
+        *own -= bytes;
+        if *own == 0 {
+            self.each.remove(&node);
+        }
+        self.all -= bytes;
+    }
+}
+
+/// Room of a message. Dropping it gives the room back.
+pub(crate) struct Room {
+    inbox: Arc<Inbox>,
+    node: NodeId,
+    bytes: usize,
+}
+
+impl Inbox {
+    /// Takes room for a message of `node`, if the node then has at most `own_max`.
+    pub(crate) fn try_take(
+        self: &Arc<Self>,
+        node: NodeId,
+        bytes: usize,
+        own_max: usize,
+    ) -> Option<Room> {
+        // An empty message counts, too, so that each room has a holder.
+        let bytes = bytes.max(1);
+        let mut held = self.held.lock();
+        let own = held.of(node) + bytes;
+        if own > own_max || (own > BASE_BYTES && held.all + bytes > ALL_BYTES_MAX) {
+            return None;
+        }
+        held.add(node, bytes);
+        Some(Room { inbox: Arc::clone(self), node, bytes })
+    }
+
+    /// Takes room like [`Self::try_take`]. Waits for a while until other messages give it back.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        node: NodeId,
+        bytes: usize,
+        own_max: usize,
+    ) -> Option<Room> {
+        let waiting = async {
+            loop {
+                let mut freed = pin!(self.freed.notified());
+                // Room that becomes free from now on is not missed.
+                freed.as_mut().enable();
+                if let Some(room) = self.try_take(node, bytes, own_max) {
+                    return room;
+                }
+                freed.await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, waiting).await.ok()
+    }
+
+    /// Counts bytes of `node` that have arrived already, whatever the node has.
+    pub(crate) fn charge(self: &Arc<Self>, node: NodeId, bytes: usize) -> Room {
+        let bytes = bytes.max(1);
+        self.held.lock().add(node, bytes);
+        Room { inbox: Arc::clone(self), node, bytes }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.inbox.held.lock().remove(self.node, self.bytes);
+        self.inbox.freed.notify_waiters();
+    }
+}
+
+/// Rooms of the messages of one call that are not worked off.
+#[derive(Default)]
+pub(crate) struct CallRooms(Mutex<VecDeque<Room>>);
+
+impl CallRooms {
+    /// Gives back the oldest rooms until there are fewer than `count`.
+    pub(crate) fn leave_fewer_than(&self, count: usize) {
+        while let Some(oldest) = self.take_oldest(count) {
+            drop(oldest);
+        }
+    }
+
+    fn take_oldest(&self, count: usize) -> Option<Room> {
+        let mut rooms = self.0.lock();
+        if rooms.len() < count { None } else { rooms.pop_front() }
+    }
+
+    pub(crate) fn keep(&self, room: Room) {
+        self.0.lock().push_back(room);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANNA: NodeId = NodeId(1);
+    const LARGE: usize = MESSAGE_BYTES_MAX;
+
+    fn inbox() -> Arc<Inbox> {
+        Arc::default()
+    }
+
+    /// Takes rooms for large messages until there is no more.
+    fn fill(inbox: &Arc<Inbox>, node: NodeId, own_max: usize) -> Vec<Room> {
+        std::iter::from_fn(|| inbox.try_take(node, LARGE, own_max)).collect()
+    }
+
+    /// Each of 512 calls of a node could hold a message of 32 MiB.
+    #[test]
+    fn a_node_holds_a_bounded_memory_and_leaves_room_for_others() {
+        let inbox = inbox();
+        let rooms = fill(&inbox, ANNA, NODE_BYTES_MAX);
+        assert_eq!(rooms.len() * LARGE, NODE_BYTES_MAX);
+        assert!(inbox.try_take(ANNA, 0, NODE_BYTES_MAX).is_none(), "a small one is too much");
+        assert!(inbox.try_take(NodeId(2), LARGE, NODE_BYTES_MAX).is_some());
+        drop(rooms);
+        assert_eq!(fill(&inbox, ANNA, NODE_BYTES_MAX).len() * LARGE, NODE_BYTES_MAX);
+        assert!(inbox.held.lock().each.is_empty(), "no holder is remembered");
+    }
+
+    #[test]
+    fn backups_leave_room_for_the_other_calls_of_their_node() {
+        let inbox = inbox();
+        let _rooms = fill(&inbox, ANNA, BACKUP_BYTES_MAX);
+        assert!(inbox.try_take(ANNA, LARGE, BACKUP_BYTES_MAX).is_none());
+        assert!(inbox.try_take(ANNA, LARGE, NODE_BYTES_MAX).is_some());
+    }
+
+    #[test]
+    fn all_nodes_together_hold_a_bounded_memory_and_stop_no_node() {
+        let inbox = inbox();
+        let rooms: Vec<Room> =
+            (1..100).flat_map(|node| fill(&inbox, NodeId(node), NODE_BYTES_MAX)).collect();
+        assert_eq!(rooms.len() * LARGE, ALL_BYTES_MAX);
+        let quantum = BASE_BYTES - 1;
+        let _room = inbox.try_take(NodeId(100), quantum, BACKUP_BYTES_MAX).expect("it goes on");
+        assert!(inbox.try_take(NodeId(100), quantum, BACKUP_BYTES_MAX).is_none());
+    }
+
+    #[test]
+    fn what_has_arrived_counts_whatever_the_node_has() {
+        let inbox = inbox();
+        let charged = inbox.charge(ANNA, NODE_BYTES_MAX + 1);
+        assert!(inbox.try_take(ANNA, 1, NODE_BYTES_MAX).is_none());
+        drop(charged);
+        assert!(inbox.try_take(ANNA, 1, NODE_BYTES_MAX).is_some());
+    }
+
+    #[test]
+    fn a_message_that_waits_gets_the_room_of_another() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("a runtime").block_on(async {
+            let inbox = inbox();
+            let mut rooms = fill(&inbox, ANNA, BACKUP_BYTES_MAX);
+            let waiting = tokio::spawn({
+                let inbox = Arc::clone(&inbox);
+                async move { inbox.take(ANNA, LARGE, BACKUP_BYTES_MAX).await.is_some() }
+            });
+            tokio::task::yield_now().await;
+            assert!(!waiting.is_finished(), "nothing is left");
+            rooms.pop();
+            assert!(waiting.await.expect("no panic"), "it gets the room");
+        });
+    }
+
+    #[test]
+    fn a_call_gives_its_oldest_rooms_back() {
+        let (inbox, rooms) = (inbox(), CallRooms::default());
+        for bytes in [1, 10, 100] {
+            rooms.keep(inbox.charge(ANNA, bytes));
+        }
+        rooms.leave_fewer_than(3);
+        assert_eq!(inbox.held.lock().of(ANNA), 110);
+        rooms.leave_fewer_than(1);
+        assert!(inbox.held.lock().each.is_empty());
+    }
+}
