@@ -59,12 +59,13 @@ impl NodeBudget {
     }
 
     /// Reserves memory for `bytes` bytes until the result is dropped. Waits until other
-    /// transactions of the node are committed.
+    /// transactions of the node are committed. A backup that waits in vain is not lost: its client
+    /// takes the error for a server that is away, and goes on after a pause.
     pub(crate) async fn hold(&self, bytes: usize) -> Result<OwnedSemaphorePermit, StoreError> {
         let too_much = || {
-            StoreError::busy(format!(
-                "the backups of the node hold {} MiB at the server, and may hold no more; run \
-                 fewer backups at once",
+            StoreError::away(format!(
+                "the backups of the node hold {} MiB at the server, and may hold no more; if this \
+                 lasts, run fewer backups at once",
                 HELD_KIB_MAX >> 10
             ))
         };
@@ -129,7 +130,8 @@ mod tests {
             }
             drop(held);
             drop(budget.hold(all).await.expect("it is free again"));
-            drop(budget.hold(all + 1).await.expect_err("more than there is"));
+            let refused = budget.hold(all + 1).await.expect_err("more than there is");
+            assert!(matches!(refused, StoreError::Away(_)), "the client tries again");
         });
     }
 }
