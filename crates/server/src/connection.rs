@@ -17,7 +17,7 @@ use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use crate::identities::Cutter;
-use crate::limits::Entry;
+use crate::limits::{Entry, Limits};
 use crate::origin::Origin;
 use crate::quota::{Excess, Quota, Share};
 
@@ -104,23 +104,37 @@ pub(crate) struct Connection {
     /// End of a connection on which no node makes a call.
     deadline: Option<Pin<Box<Sleep>>>,
     _right: Share<Origin>,
+    /// Right to windows of full size.
+    wide: Option<Share<Vec<u8>>>,
 }
 
 impl Connection {
     /// Makes the connection of a client after its handshake.
-    pub(crate) fn new(stream: TlsStream<TcpStream>, address: IpAddr, entry: Entry) -> Self {
+    pub(crate) fn new(
+        stream: TlsStream<TcpStream>,
+        address: IpAddr,
+        entry: Entry,
+        limits: &Limits,
+    ) -> Self {
         let (_, session) = stream.get_ref();
         let leaf = session.peer_certificates().and_then(|chain| chain.first());
-        let serial = leaf.and_then(|leaf| serial(leaf));
+        let leaf = leaf.and_then(|leaf| Leaf::parse(leaf));
+        let wide = leaf.as_ref().and_then(|leaf| limits.widen(&leaf.subject));
+        let serial = leaf.map(|leaf| leaf.serial);
         let Entry { connection, guest } = entry;
         let (origin, seat) = (*guest.holder(), Arc::new(Seat::new(guest)));
         let deadline = Some(Box::pin(tokio::time::sleep(GUEST_MAX)));
         let peer = Peer { serial, address, origin, seat, cutter: Arc::default() };
-        Self { stream, peer, deadline, _right: connection }
+        Self { stream, peer, deadline, _right: connection, wide }
     }
 
     pub(crate) fn has_certificate(&self) -> bool {
         self.peer.serial.is_some()
+    }
+
+    /// Returns true if the connection may have windows of full size.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.wide.is_some()
     }
 
     /// Returns true once the connection has been open for too long without a call of a node.
@@ -134,9 +148,19 @@ impl Connection {
     }
 }
 
-fn serial(leaf: &[u8]) -> Option<Vec<u8>> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(leaf).ok()?;
-    Some(certificate.raw_serial().to_vec())
+/// The certificate of a client, as far as it matters here.
+struct Leaf {
+    serial: Vec<u8>,
+    /// Name of the node, encoded: the same in all certificates of the node.
+    subject: Vec<u8>,
+}
+
+impl Leaf {
+    fn parse(leaf: &[u8]) -> Option<Self> {
+        let (_, certificate) = x509_parser::parse_x509_certificate(leaf).ok()?;
+        let subject = certificate.subject().as_raw().to_vec();
+        Some(Self { serial: certificate.raw_serial().to_vec(), subject })
+    }
 }
 
 impl Connected for Connection {

@@ -19,6 +19,9 @@ use crate::refusal;
 /// may all connect in the moment in which a server starts.
 const GUESTS_MAX: usize = 4096;
 const GUESTS_OF_ORIGIN_MAX: usize = 2048;
+/// Maximum number of connections of one node with windows of full size. Its further connections
+/// have small windows, so that what nobody reads of them takes little memory.
+const WIDE_CONNECTIONS_OF_NODE_MAX: usize = 8;
 /// Maximum number of calls of one node at once: more than one connection may have. A call may need
 /// a thread for as long as it lasts, so this is a small part of the threads that nodes have.
 const CALLS_OF_NODE_MAX: usize = 512;
@@ -36,6 +39,8 @@ pub(crate) struct Limits {
     connections: Arc<Quota<Origin>>,
     guests: Arc<Quota<Origin>>,
     node_connections: Arc<Quota<NodeId>>,
+    /// Connections with windows of full size, by the name in the certificate.
+    wide_connections: Arc<Quota<Vec<u8>>>,
     calls: Arc<Quota<NodeId>>,
     backups: Arc<Quota<NodeId>>,
     warnings: Warnings,
@@ -56,6 +61,7 @@ impl Limits {
             connections: Quota::new(limit(config.address_connections_max), all_max),
             guests: Quota::new(GUESTS_OF_ORIGIN_MAX, GUESTS_MAX),
             node_connections: Quota::new(limit(config.node_connections_max), all_max),
+            wide_connections: Quota::new(WIDE_CONNECTIONS_OF_NODE_MAX, all_max),
             calls: Quota::new(CALLS_OF_NODE_MAX, CALLS_MAX),
             backups: Quota::new(BACKUPS_OF_NODE_MAX, BACKUPS_MAX),
             warnings: Warnings::new(sys::clock::monotonic()),
@@ -87,6 +93,12 @@ impl Limits {
 
     pub(crate) fn node_connections(&self) -> &Arc<Quota<NodeId>> {
         &self.node_connections
+    }
+
+    /// Returns the right to windows of full size for a connection whose certificate has the name
+    /// `subject`; `None` if its node has as many of them as it may have.
+    pub(crate) fn widen(&self, subject: &[u8]) -> Option<Share<Vec<u8>>> {
+        self.wide_connections.take(subject.to_vec()).ok()
     }
 
     pub(crate) fn calls(&self) -> &Arc<Quota<NodeId>> {
@@ -165,6 +177,16 @@ mod tests {
         assert_eq!(first.len() + others.len(), GUESTS_MAX);
         drop(first);
         assert!(limits.enter(origin(1)).is_some(), "the rights come back");
+    }
+
+    #[test]
+    fn a_node_has_few_connections_with_windows_of_full_size() {
+        let limits = limits();
+        let wide: Vec<_> = std::iter::from_fn(|| limits.widen(b"anna")).collect();
+        assert_eq!(wide.len(), WIDE_CONNECTIONS_OF_NODE_MAX);
+        assert!(limits.widen(b"bert").is_some(), "another node has its own");
+        drop(wide);
+        assert!(limits.widen(b"anna").is_some(), "the rights come back");
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The port to which nodes connect: its threads, and the two servers behind it. One serves the
-//! connections with a certificate. The other serves those without a certificate, which can only
-//! enrol: it takes little memory for each of them.
+//! The port to which nodes connect: its threads, and the three servers behind it. One serves the
+//! connections with a certificate. The second serves such connections of nodes that have many. The
+//! third serves those without a certificate, which can only enrol. The last two take little memory
+//! for each connection.
 
 use std::io;
 use std::sync::Arc;
@@ -38,6 +39,12 @@ const KEEPALIVE_PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum number of streams on one connection: a node's recalls that wait for volumes, and all its
 /// other calls.
 const STREAMS_MAX: u32 = 320;
+
+/// Maximum number of unacknowledged bytes on a further connection of a node that has many, and on
+/// each of its streams. A call that waits for memory leaves half of the connection's window to
+/// others.
+const FURTHER_CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+const FURTHER_STREAM_WINDOW_BYTES: u32 = FURTHER_CONNECTION_WINDOW_BYTES / 2;
 
 /// Maximum number of streams on a connection without a certificate.
 const GUEST_STREAMS_MAX: u32 = 4;
@@ -86,22 +93,23 @@ impl NodeThreads {
         stop: &watch::Receiver<bool>,
     ) -> JoinHandle<Result<(), tonic::transport::Error>> {
         let edge = Arc::clone(edge);
-        let (mut stop_nodes, mut stop_guests) = (stop.clone(), stop.clone());
+        let stop = stop.clone();
         self.handle().spawn(async move {
-            let Arrivals { nodes, guests } = tls::accept(listener, acceptor, Arc::clone(&edge));
-            let nodes = node_server(&edge).serve_with_incoming_shutdown(
-                ReceiverStream::new(nodes),
-                async move {
-                    stopped(&mut stop_nodes).await;
-                },
-            );
-            let guests = guest_server(&edge).serve_with_incoming_shutdown(
-                ReceiverStream::new(guests),
-                async move {
-                    stopped(&mut stop_guests).await;
-                },
-            );
-            tokio::try_join!(nodes, guests).map(|_| ())
+            let Arrivals { nodes, further, guests } =
+                tls::accept(listener, acceptor, Arc::clone(&edge));
+            let stopping = || {
+                let mut stop = stop.clone();
+                async move { stopped(&mut stop).await }
+            };
+            let windows = (STREAM_WINDOW_BYTES, CONNECTION_WINDOW_BYTES);
+            let nodes = node_server(&edge, windows)
+                .serve_with_incoming_shutdown(ReceiverStream::new(nodes), stopping());
+            let windows = (FURTHER_STREAM_WINDOW_BYTES, FURTHER_CONNECTION_WINDOW_BYTES);
+            let further = node_server(&edge, windows)
+                .serve_with_incoming_shutdown(ReceiverStream::new(further), stopping());
+            let guests = guest_server(&edge)
+                .serve_with_incoming_shutdown(ReceiverStream::new(guests), stopping());
+            tokio::try_join!(nodes, further, guests).map(|_| ())
         })
     }
 
@@ -122,11 +130,12 @@ impl Drop for NodeThreads {
     }
 }
 
-/// The server of connections with a certificate.
-fn node_server(edge: &Arc<Edge>) -> Router {
+/// The server of connections with a certificate, with windows of this size for a stream and for a
+/// connection.
+fn node_server(edge: &Arc<Edge>, (of_stream, of_connection): (u32, u32)) -> Router {
     Server::builder()
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(of_stream)
+        .initial_connection_window_size(of_connection)
         .max_frame_size(FRAME_BYTES)
         .max_concurrent_streams(STREAMS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE))

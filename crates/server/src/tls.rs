@@ -58,6 +58,8 @@ pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, TlsError> {
 pub(crate) struct Arrivals {
     /// Connections with a certificate.
     pub(crate) nodes: mpsc::Receiver<io::Result<Connection>>,
+    /// Such connections of nodes that have many.
+    pub(crate) further: mpsc::Receiver<io::Result<Connection>>,
     /// Connections without a certificate.
     pub(crate) guests: mpsc::Receiver<io::Result<Connection>>,
 }
@@ -66,14 +68,16 @@ pub(crate) struct Arrivals {
 #[derive(Clone)]
 struct Destinations {
     nodes: mpsc::Sender<io::Result<Connection>>,
+    further: mpsc::Sender<io::Result<Connection>>,
     guests: mpsc::Sender<io::Result<Connection>>,
 }
 
 /// Accepts connections until the receivers are dropped. Closes the connections that are too many.
 pub(crate) fn accept(listener: TcpListener, acceptor: TlsAcceptor, edge: Arc<Edge>) -> Arrivals {
     let (nodes, node_arrivals) = mpsc::channel(WAITING_MAX);
+    let (further, further_arrivals) = mpsc::channel(WAITING_MAX);
     let (guests, guest_arrivals) = mpsc::channel(WAITING_MAX);
-    let destinations = Destinations { nodes, guests };
+    let destinations = Destinations { nodes, further, guests };
     tokio::spawn(async move {
         while !destinations.nodes.is_closed() {
             match listener.accept().await {
@@ -95,7 +99,7 @@ pub(crate) fn accept(listener: TcpListener, acceptor: TlsAcceptor, edge: Arc<Edg
             }
         }
     });
-    Arrivals { nodes: node_arrivals, guests: guest_arrivals }
+    Arrivals { nodes: node_arrivals, further: further_arrivals, guests: guest_arrivals }
 }
 
 /// Tells TLS from a plain connection, and begins with the one or the other.
@@ -111,7 +115,7 @@ async fn meet(
     let limit = Duration::from_secs(HANDSHAKE_SECS);
     let deadline = Instant::from_std(sys::clock::monotonic() + limit);
     match timeout_at(deadline, plain::is_announced(&stranger.stream)).await {
-        Ok(Ok(false)) => handshake(stranger, acceptor, destinations, deadline).await,
+        Ok(Ok(false)) => handshake(stranger, edge, acceptor, destinations, deadline).await,
         Ok(Ok(true)) => plain::serve(stranger, edge, deadline).await,
         Ok(Err(error)) => tracing::debug!(%error, "a connection failed before its first byte"),
         Err(_) => tracing::debug!("a connection sent nothing"),
@@ -120,6 +124,7 @@ async fn meet(
 
 async fn handshake(
     Stranger { stream, address, entry }: Stranger,
+    edge: &Edge,
     acceptor: TlsAcceptor,
     destinations: Destinations,
     deadline: Instant,
@@ -129,9 +134,13 @@ async fn handshake(
         Ok(Err(error)) => return tracing::debug!(%error, "a handshake failed"),
         Err(_) => return tracing::debug!("a handshake took too long"),
     };
-    let connection = Connection::new(stream, address, entry);
-    let Destinations { nodes, guests } = destinations;
-    let destination = if connection.has_certificate() { nodes } else { guests };
+    let connection = Connection::new(stream, address, entry, &edge.limits);
+    let Destinations { nodes, further, guests } = destinations;
+    let destination = match (connection.has_certificate(), connection.is_wide()) {
+        (true, true) => nodes,
+        (true, false) => further,
+        (false, _) => guests,
+    };
     // No task receives connections while the server stops.
     drop(destination.send(Ok(connection)).await);
 }

@@ -60,7 +60,11 @@ impl HostileClient {
     /// Calls the method `path`, sends `bytes` of the request's body, and leaves the body open.
     /// Returns the number of the call.
     pub fn open(&mut self, path: &str, bytes: &[u8]) -> usize {
-        let bytes = Bytes::copy_from_slice(bytes);
+        self.open_with(path, Bytes::copy_from_slice(bytes))
+    }
+
+    /// Calls like [`Self::open`] with bytes that several calls may share.
+    pub fn open_with(&mut self, path: &str, bytes: Bytes) -> usize {
         let call = self.runtime.block_on(async {
             let opening = Call::new(&self.sender, path);
             let mut call = tokio::time::timeout(ANSWER_MAX, opening).await.expect("it is opened");
@@ -76,6 +80,11 @@ impl HostileClient {
     /// Sends one message on a call, and leaves its body open.
     pub fn send(&mut self, call: usize, message: &[u8]) {
         grpc::send(&mut self.calls[call].questions, message);
+    }
+
+    /// Sends bytes of a call's body, and leaves the body open.
+    pub fn send_part(&mut self, call: usize, bytes: Bytes) {
+        drop(self.calls[call].questions.send_data(bytes, false));
     }
 
     /// Sends the last message of a call.
