@@ -3,13 +3,19 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use e2e::broken_node::field as any_field;
 use e2e::harness::Node;
 use e2e::transcript::{Credential, HostileClient};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, plant_files};
+
+const MIB: usize = 1 << 20;
 
 /// Code of a refusal for a while.
 const ABORTED: &str = "10 ";
+/// Code of a refusal after which every client tries again.
+const UNAVAILABLE: &str = "14 ";
 const PERMISSION_DENIED: &str = "7 ";
 const UNAUTHENTICATED: &str = "16 ";
 
@@ -17,17 +23,45 @@ const ENROL: &str = "/holdfast.v1.Enrolment/Enrol";
 const HELLO: &str = "/holdfast.v1.Node/Hello";
 const PAGES: &str = "/holdfast.v1.Node/Pages";
 const BACKUP: &str = "/holdfast.v1.Node/Backup";
+const STAGE: &str = "/holdfast.v1.Node/Stage";
+const DIGESTS_OF: &str = "/holdfast.v1.Node/DigestsOf";
 
 /// Number of threads that a server has for nodes, and more.
 const THREADS: usize = 4200;
 /// Number of backups that a server runs at once, and more.
 const BACKUPS: usize = 1001;
+/// Number of calls that a node can have at once, and of backups among them.
+const CALLS_OF_NODE: usize = 512;
+const BACKUPS_OF_NODE: usize = 64;
+/// Maximum growth of the server's memory.
+const GROWTH_MAX: u64 = 1 << 30;
 /// Time limit until a server has noticed that connections are closed.
 const NOTICED_MAX: Duration = Duration::from_secs(20);
 
 /// Start of a message of `bytes` bytes.
 fn announcement(bytes: u32) -> Vec<u8> {
     [&[0][..], &bytes.to_be_bytes()].concat()
+}
+
+/// A message of `mib` MiB as far as `sent` bytes of it.
+fn part(mib: u32, sent: usize) -> Bytes {
+    [announcement(mib << 20), vec![0; sent]].concat().into()
+}
+
+/// Opens a session of a backup. Returns its call.
+fn open_backup(client: &mut HostileClient, filespace: &str) -> usize {
+    let call = client.open(BACKUP, &[]);
+    client.send(call, &field(1, &field(1, filespace.as_bytes())));
+    client.first(call).expect("the session is open");
+    call
+}
+
+/// Checks that the server has not grown much, and that another node works.
+#[track_caller]
+fn assert_serves(scene: &Scene, idle: u64) {
+    scene.backup();
+    let growth = scene.server.peak_memory_bytes() - idle;
+    assert!(growth < GROWTH_MAX, "the server grew by {} MiB", growth >> 20);
 }
 
 fn connect(scene: &Scene, credential: Credential<'_>) -> HostileClient {
@@ -176,4 +210,98 @@ fn connections_of_one_node_are_limited() {
     let refusal = greet(2).expect_err("it is the third connection");
     assert!(refusal.starts_with(ABORTED) && refusal.contains("node_connections_max"), "{refusal}");
     other.backup(&scene.tree, &[]).expect(&[0]);
+}
+
+/// Each of 512 calls of a node could hold a message of 32 MiB.
+#[test]
+fn large_messages_in_all_calls_of_a_node_take_a_bounded_memory() {
+    let scene = Scene::with_files(20, MIB);
+    let captured = Node::enrol(&scene.server, "captured");
+    let idle = scene.server.peak_memory_bytes();
+    let (large, question) = (part(32, 9 * MIB), part(2, 2 * MIB - 1));
+    let kinds = [(STAGE, &large), (HELLO, &large), (PAGES, &question), (DIGESTS_OF, &question)];
+    let mut clients: Vec<HostileClient> =
+        (0..8).map(|_| connect(&scene, Credential::Node(captured.home()))).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        for session in 0..BACKUPS_OF_NODE / 8 {
+            let call = open_backup(client, &format!("/{number}/{session}"));
+            client.send_part(call, large.clone());
+        }
+        let others = (CALLS_OF_NODE - BACKUPS_OF_NODE) / 8;
+        for (path, body) in kinds.iter().cycle().take(others) {
+            client.open_with(path, (*body).clone());
+        }
+    }
+    assert_serves(&scene, idle);
+    // No room is left, so a question that would be answered otherwise is refused.
+    let began = e2e::clock::now();
+    let refusal = loop {
+        let call = clients[0].open(HELLO, &[]);
+        clients[0].finish(call, &vec![0; 2 * MIB]);
+        let end = clients[0].first(call).expect_err("it is no question");
+        if end.starts_with(UNAVAILABLE) || began.elapsed() > NOTICED_MAX {
+            break end;
+        }
+    };
+    assert!(refusal.starts_with(UNAVAILABLE) && refusal.contains("node captured"), "{refusal}");
+    drop(clients);
+    let waits = ["--wait", "60s"];
+    captured.backup(&scene.tree, &waits).expect(&[0]).counts(&[("failed", 0)]);
+    assert_serves(&scene, idle);
+}
+
+/// What nobody reads filled the window of each of 256 connections of a node: 4 GiB.
+#[test]
+fn questions_of_a_node_that_takes_no_answers_take_a_bounded_memory() {
+    let scene = Scene::with_files(50, 100);
+    let captured = Node::enrol(&scene.server, "captured");
+    let filespaces = captured.backup(&scene.tree, &[]).expect(&[0]).json()["filespaces"].clone();
+    let filespace = filespaces[0].as_str().expect("a filespace");
+    let folder = scene.tree.join("folder-00");
+    let folder = folder.strip_prefix(filespace).expect("the tree is in the filespace");
+    let directory = format!("/{}/", folder.display());
+    // Questions are longer than they have to be, so that few answers fill the client's window.
+    let fields = [(1, filespace.as_bytes()), (2, directory.as_bytes()), (15, &[0; 1000][..])];
+    let question = fields.map(|(number, content)| any_field(number, content)).concat();
+    let mut client = connect(&scene, Credential::Node(captured.home()));
+    let call = client.open(PAGES, &[]);
+    client.finish(call, &question);
+    assert!(client.first(call).expect("an answer").len() > 200, "there is no page");
+    let length = u32::try_from(question.len()).expect("a short message");
+    let message = [announcement(length), question].concat();
+    let questions = Bytes::from(message.repeat(10 * MIB / message.len()));
+    let idle = scene.server.peak_memory_bytes();
+    let _clients: Vec<HostileClient> = (0..96)
+        .map(|_| {
+            let mut client = connect(&scene, Credential::Node(captured.home()));
+            for _ in 0..2 {
+                client.open_with(PAGES, questions.clone());
+            }
+            client
+        })
+        .collect();
+    assert_serves(&scene, idle);
+}
+
+/// Backups that find little memory wait for each other, and none of them fails.
+#[test]
+fn backups_go_on_while_their_node_has_little_memory_left() {
+    let scene = Scene::new();
+    let trees: Vec<_> = (0..6_u64)
+        .map(|number| {
+            let tree = scene.scratch.folder(&format!("source/large-{number}"));
+            plant_files(&tree, 6, 4 * MIB, number + 2);
+            tree
+        })
+        .collect();
+    let mut client = connect(&scene, Credential::Node(scene.node.home()));
+    // Messages that never end leave 4 MiB for those of other backups, of about 2 MiB.
+    for (number, mib) in [32, 32, 32, 32, 32, 28].into_iter().enumerate() {
+        let call = open_backup(&mut client, &format!("/held-{number}"));
+        client.send_part(call, part(mib, 0));
+    }
+    let running: Vec<_> = trees.iter().map(|tree| scene.node.spawn_backup(tree, &[])).collect();
+    for backup in running {
+        backup.wait().expect(&[0]).counts(&[("failed", 0)]);
+    }
 }
