@@ -30,6 +30,9 @@ pub enum ReleaseError {
     /// Recall the files.
     #[error("{}", migrated_text(.mount_point, *.files))]
     Migrated { mount_point: Vec<u8>, files: u64 },
+    /// Move the files to where they can be recalled.
+    #[error("{}", concealed_text(.mount_point, *.files))]
+    Concealed { mount_point: Vec<u8>, files: u64 },
     /// The error says what is in the way.
     #[error("the files of {} stay hidden: {error}", escaped(.mount_point))]
     Hidden { mount_point: Vec<u8>, error: io::Error },
@@ -42,6 +45,17 @@ fn migrated_text(mount_point: &[u8], files: u64) -> String {
         if files == 1 { ("file", "is", "it") } else { ("files", "are", "them") };
     format!(
         "{files} {noun} on {} {verb} migrated and would read as zeros; recall {pronoun} first",
+        escaped(mount_point)
+    )
+}
+
+fn concealed_text(mount_point: &[u8], files: u64) -> String {
+    let (noun, verb, pronoun) =
+        if files == 1 { ("file", "is", "it") } else { ("files", "are", "them") };
+    format!(
+        "{files} {noun} in lost+found of {} {verb} migrated and would read as zeros; stop 'holdfast \
+         hsm run', mount the file system, move {pronoun} into .holdfast-hidden/files, start \
+         'holdfast hsm run', and recall {pronoun}",
         escaped(mount_point)
     )
 }
@@ -65,9 +79,16 @@ pub(crate) fn check(home: &Path, mount_point: &[u8]) -> Result<(), ReleaseError>
     if let Some(below) = sys::mount::mounted_below(mount_point).map_err(failed)? {
         return Err(ReleaseError::Covered { mount_point: mount_point.to_vec(), below });
     }
-    match certain_count(&mut || count_migrated(mount_point))? {
+    let mut migrated =
+        || counted(mount_point, &|fail| Ok(tree::count(mount_point, b"/", fail)?.migrated_files));
+    let files = certain_count(&mut migrated)?;
+    if files > 0 {
+        return Err(ReleaseError::Migrated { mount_point: mount_point.to_vec(), files });
+    }
+    // Nobody moves a file between `lost+found` and the shown files.
+    match counted(mount_point, &|fail| tree::count_concealed_stubs(mount_point, fail))? {
         0 => Ok(()),
-        files => Err(ReleaseError::Migrated { mount_point: mount_point.to_vec(), files }),
+        files => Err(ReleaseError::Concealed { mount_point: mount_point.to_vec(), files }),
     }
 }
 
@@ -86,14 +107,21 @@ fn certain_count(
     }
 }
 
-fn count_migrated(mount_point: &[u8]) -> Result<u64, ReleaseError> {
+/// Note of a path that a count could not look at.
+type Fail<'a> = dyn FnMut(&[u8], &io::Error) + 'a;
+
+/// Number of files by `count`, which fails if one of them cannot be looked at.
+fn counted(
+    mount_point: &[u8],
+    count: &dyn Fn(&mut Fail<'_>) -> io::Result<u64>,
+) -> Result<u64, ReleaseError> {
     let mut failure = None;
     let mut fail = |_: &[u8], error: &io::Error| failure = Some(error.to_string());
-    let counts = tree::count(mount_point, b"/", &mut fail);
-    let counts = counts.map_err(|error| uncounted(mount_point, error.to_string()))?;
+    let files = count(&mut fail);
+    let files = files.map_err(|error| uncounted(mount_point, error.to_string()))?;
     match failure {
         Some(reason) => Err(uncounted(mount_point, reason)),
-        None => Ok(counts.migrated_files),
+        None => Ok(files),
     }
 }
 
@@ -148,5 +176,6 @@ mod tests {
             "2 files on /d are migrated and would read as \
             zeros; recall them first"
         ));
+        assert!(concealed_text(b"/d", 1).starts_with("1 file in lost+found of /d is migrated"));
     }
 }

@@ -147,8 +147,17 @@ pub(crate) fn walk_all(
     let (directory, path) = (Arc::new(root), DirPath::root());
     let origin = Origin { directory, path, device_id: mount.device_id, filesystem };
     walk_from(origin, visit, fail)?;
-    // Fsck puts stubs into `lost+found`, which is not among the shown files.
-    let Some((_whole, outer)) = hidden::root_of_shown_files(mount.mount_point())? else {
+    walk_concealed(mount.mount_point(), visit, fail)
+}
+
+/// Calls `visit` and `fail` as [`walk`] does for the files that are not among the shown files of
+/// the file system at `mount_point`: fsck puts stubs into `lost+found`, which stays where it is.
+fn walk_concealed(
+    mount_point: &[u8],
+    visit: &mut dyn FnMut(VisitedFile<'_>) -> bool,
+    fail: &mut dyn FnMut(&[u8], &std::io::Error),
+) -> std::io::Result<()> {
+    let Some((_whole, outer)) = hidden::root_of_shown_files(mount_point)? else {
         return Ok(());
     };
     let found = match outer.open_dir(LOST_AND_FOUND) {
@@ -157,8 +166,24 @@ pub(crate) fn walk_all(
     };
     let name = Name::new(LOST_AND_FOUND).map_err(std::io::Error::other)?;
     let path = DirPath::root().child(&name);
-    let origin = Origin { directory: found, path, device_id: mount.device_id, filesystem };
-    walk_from(origin, visit, fail)
+    let device_id = outer.stat_self()?.device_id;
+    let filesystem = FilesystemId::of(&outer)?;
+    walk_from(Origin { directory: found, path, device_id, filesystem }, visit, fail)
+}
+
+/// Counts the migrated files in `lost+found` of the file system at `mount_point`, if the files of
+/// the file system are shown without it.
+pub(crate) fn count_concealed_stubs(
+    mount_point: &[u8],
+    fail: &mut dyn FnMut(&[u8], &std::io::Error),
+) -> std::io::Result<u64> {
+    let mut stubs = 0;
+    let mut visit = |visited: VisitedFile<'_>| {
+        stubs += u64::from(visited.state() == FileState::Migrated);
+        true
+    };
+    walk_concealed(mount_point, &mut visit, fail)?;
+    Ok(stubs)
 }
 
 fn walk_from(

@@ -130,6 +130,30 @@ fn what_is_given_up_is_as_it_was() {
     }
 }
 
+/// Stubs that fsck had put into `lost+found`, which is not among the shown files, were not counted,
+/// and read as zeros once the management had ended.
+#[test]
+fn a_stub_that_fsck_has_found_keeps_its_file_system_managed() {
+    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(6, MIB);
+    let path = space.stub("file", &content);
+    let fs_path = space.fs();
+    let fs_name = fs_path.to_str().unwrap();
+    let (hidden, found) = (fs_path.join(SHOWN[0]).join("files"), fs_path.join("lost+found/#12"));
+    space.mount_plainly();
+    fs::rename(hidden.join("file"), &found).unwrap();
+    space.start(&[]);
+    let refused = space.node().run(&["hsm", "remove", fs_name]).expect(&[12]);
+    drop(refused.says("1 file in lost+found").says("would read as zeros"));
+    // This is what the message says.
+    space.mount_plainly();
+    fs::rename(&found, hidden.join("file")).unwrap();
+    space.start(&[]);
+    space.hsm(&["recall", "--resident"], &fs_path).expect(&[0]);
+    space.node().run(&["hsm", "remove", fs_name]).expect(&[0]);
+    assert!(fs::read(&path).unwrap() == content);
+}
+
 #[test]
 fn hiding_that_was_cut_off_goes_on_and_what_cannot_be_hidden_is_said() {
     let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
