@@ -147,17 +147,9 @@ struct Search {
 
 /// Finds the ordered copies that the server has. A damaged batch costs its own copies only.
 fn find(store: &Store, filespace: FilespaceId, order: &[CopyId]) -> Result<Search, StoreError> {
-    let mut by_batch: BTreeMap<BatchId, HashMap<u16, Vec<u32>>> = BTreeMap::new();
-    for (index, copy) in (0..).zip(order) {
-        by_batch
-            .entry(copy.batch)
-            .or_default()
-            .entry(copy.index)
-            .or_default()
-            .push(index);
-    }
+    let order = SortedOrder::new(order);
     let mut search = Search::default();
-    for (batch, of_batch) in by_batch {
+    for (batch, of_batch) in order.batches() {
         let span = PageSpan::Directory(batch.directory());
         let selection = Selection {
             filespace,
@@ -170,14 +162,14 @@ fn find(store: &Store, filespace: FilespaceId, order: &[CopyId]) -> Result<Searc
         let mut here = Vec::new();
         let damage = selection.walk_readable(&*store.catalog, |batch| {
             for object in batch.versions.iter().map(|version| &version.object) {
-                let indices = CopyId::index_of(&object.name).and_then(|index| of_batch.get(&index));
-                let indices = indices.into_iter().flatten();
-                here.extend(indices.map(|index| OrderedCopy::new(*index, object)));
+                let Some(index) = CopyId::index_of(&object.name) else { continue };
+                let indices = indices_of(of_batch, index);
+                here.extend(indices.map(|index| OrderedCopy::new(index, object)));
             }
             Ok(())
         })?;
         let indices: BTreeSet<u32> = here.iter().map(|copy| copy.index).collect();
-        let ordered = of_batch.into_values().flatten();
+        let ordered = of_batch.iter().map(|(_, index)| *index);
         let missing: Vec<u32> = ordered.filter(|index| !indices.contains(index)).collect();
         match damage {
             Some(damage) if !missing.is_empty() => search.unreadable.push(UnavailableCopies {
@@ -191,6 +183,31 @@ fn find(store: &Store, filespace: FilespaceId, order: &[CopyId]) -> Result<Searc
     }
     search.unknown.sort_unstable();
     Ok(search)
+}
+
+/// The copies of an order with their indices in it, sorted. It takes the same memory for each copy,
+/// however many batches they are of.
+struct SortedOrder(Vec<(CopyId, u32)>);
+
+impl SortedOrder {
+    fn new(order: &[CopyId]) -> Self {
+        let mut sorted: Vec<(CopyId, u32)> = order.iter().copied().zip(0..).collect();
+        sorted.sort_unstable();
+        Self(sorted)
+    }
+
+    /// Returns the batches, each with its copies.
+    fn batches(&self) -> impl Iterator<Item = (BatchId, &[(CopyId, u32)])> {
+        let of_batches = self.0.chunk_by(|(one, _), (other, _)| one.batch == other.batch);
+        of_batches.map(|copies| (copies[0].0.batch, copies))
+    }
+}
+
+/// Returns the indices in the order of the copy with this `index` in its batch.
+fn indices_of(of_batch: &[(CopyId, u32)], index: u16) -> impl Iterator<Item = u32> {
+    let from = of_batch.partition_point(|(copy, _)| copy.index < index);
+    let same = of_batch[from..].iter().take_while(move |(copy, _)| copy.index == index);
+    same.map(|(_, at)| *at)
 }
 
 impl OrderedCopy {

@@ -68,3 +68,21 @@ fn a_damaged_batch_costs_its_own_copies_only() {
     assert_eq!(unavailable.files, 2);
     assert!(unavailable.reason.contains("/0000000000000002/"), "{}", unavailable.reason);
 }
+
+/// An order of 3 million copies, each of another batch, took 800 MB.
+#[test]
+fn an_order_of_many_batches_is_as_small_as_one_of_few() {
+    let order = SortedOrder::new(&[copy(7, 1), copy(3, 0), copy(7, 0), copy(7, 1)]);
+    let batches: Vec<(u64, Vec<u32>)> = order
+        .batches()
+        .map(|(batch, copies)| (batch.0, copies.iter().map(|(_, at)| *at).collect()))
+        .collect();
+    assert_eq!(batches, [(3, vec![1]), (7, vec![2, 0, 3])]);
+    let (_, of_seven) = order.batches().nth(1).unwrap();
+    let indices = |index| indices_of(of_seven, index).collect::<Vec<u32>>();
+    assert_eq!([indices(0), indices(1), indices(2)], [vec![2], vec![0, 3], vec![]]);
+    let many: Vec<CopyId> = (0..1000).map(|batch| copy(batch, 0)).collect();
+    let many = SortedOrder::new(&many);
+    assert_eq!(many.batches().count(), 1000);
+    assert!(many.0.capacity() * size_of_val(&many.0[0]) <= 1000 * 24);
+}
