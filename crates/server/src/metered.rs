@@ -46,7 +46,8 @@ const RESTORE_BYTES_MAX: usize = 256 << 10;
 /// 32 in a list.
 const EXPANSION: usize = 16;
 /// The same for a list of copies to be recalled, which becomes a list of numbers and a plan.
-const EXPANSION_OF_COPIES: usize = 4;
+const EXPANSION_OF_COPIES: usize = 8;
+const _: () = assert!(MESSAGE_BYTES_MAX * EXPANSION_OF_COPIES <= NODE_BYTES_MAX, "it finds room");
 /// Maximum number of questions of a stream that wait to be answered.
 pub(crate) const QUESTIONS_WAITING: usize = 8;
 /// Maximum number of questions that are read and not worked off: those that wait, one on its way to
@@ -60,8 +61,8 @@ struct Terms {
     bytes_max: usize,
     /// Memory that counts for each of these bytes.
     expansion: usize,
-    /// Number of messages, the newest one among them, that may not be worked off; `None` if they
-    /// are kept until the call ends.
+    /// Number of messages that may not be worked off, with the one that the call asks for; `None`
+    /// if all are kept until the call ends.
     kept: Option<usize>,
     /// True for a backup, whose messages wait for room.
     is_backup: bool,
@@ -124,9 +125,6 @@ impl Meter {
     /// Finds room for a message of `bytes` bytes.
     async fn admit(&self, bytes: usize, terms: Terms) -> Result<(), Status> {
         let memory = terms.memory(bytes)?;
-        if let Some(kept) = terms.kept {
-            self.rooms.leave_fewer_than(kept);
-        }
         let (node, own_max) = (self.node.0, terms.own_max());
         let room = match self.inbox.try_take(node, memory, own_max) {
             None if terms.is_backup => self.wait(memory, own_max).await,
@@ -184,6 +182,10 @@ impl Metered {
             self.arrived = data;
         } else {
             self.charged = None;
+            // The call asks for a message, so it has worked off those that it does not keep.
+            if let Some(kept) = self.terms.kept {
+                self.meter.rooms.leave_fewer_than(kept);
+            }
             let Some(length) = self.read_prefix().await? else {
                 let rest = std::mem::take(&mut self.arrived);
                 return Ok(Some(rest).filter(|rest| !rest.is_empty()));
@@ -226,6 +228,9 @@ impl Metered {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio_stream::StreamExt as _;
     use tonic::Code;
 
     use super::*;
@@ -251,9 +256,13 @@ mod tests {
             let frames =
                 pieces.into_iter().map(|piece| Ok::<_, Status>(Frame::data(Bytes::from(piece))));
             let body = Body::new(StreamBody::new(tokio_stream::iter(frames)));
+            metered(body, path, self.meter())
+        }
+
+        fn meter(&self) -> Meter {
             let (inbox, waiting) = (Arc::clone(&self.inbox), Arc::clone(&self.waiting));
             let node = (ANNA, NodeName::new("anna").expect("a name"));
-            metered(body, path, Meter { inbox, node, rooms: Arc::default(), waiting })
+            Meter { inbox, node, rooms: Arc::default(), waiting }
         }
 
         /// Takes all that a node may have, except for `bytes`.
@@ -370,6 +379,22 @@ mod tests {
             let _taken = line.fill(BACKUP_BYTES_MAX, 1000);
             let pieces = passed(line.body(BACKUP, vec![message(1000); 3])).await;
             assert_eq!(joined(&pieces.expect("they pass")), message(1000).repeat(3));
+        });
+    }
+
+    #[test]
+    fn a_backup_that_waits_for_its_client_holds_nothing() {
+        run(async {
+            let line = Line::new();
+            let frame = Ok::<_, Status>(Frame::data(Bytes::from(message(1000))));
+            let frames = tokio_stream::once(frame).chain(tokio_stream::pending());
+            let body = Body::new(StreamBody::new(frames));
+            let mut body = metered(body, BACKUP, line.meter());
+            next(&mut body).await.expect("a piece").expect("it passes");
+            assert!(line.inbox.try_take(ANNA, NODE_BYTES_MAX, NODE_BYTES_MAX).is_none());
+            let asking = tokio::time::timeout(Duration::ZERO, next(&mut body));
+            assert!(asking.await.is_err(), "nothing comes");
+            drop(line.fill(NODE_BYTES_MAX, 0));
         });
     }
 
