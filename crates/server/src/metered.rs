@@ -205,8 +205,9 @@ impl Metered {
     /// Reads the prefix of a message. Returns the length of the message; `None` if the body ends.
     async fn read_prefix(&mut self) -> Result<Option<usize>, Status> {
         loop {
-            if let Some(&[_, a, b, c, d]) = self.arrived.first_chunk::<PREFIX_BYTES>() {
-                let length = u32::from_be_bytes([a, b, c, d]);
+            if let Some(prefix) = self.arrived.first_chunk::<PREFIX_BYTES>() {
+                let [_, length @ ..] = *prefix;
+                let length = u32::from_be_bytes(length);
                 return Ok(Some(usize::try_from(length).unwrap_or(usize::MAX)));
             }
             let Some(data) = self.read().await? else { return Ok(None) };
