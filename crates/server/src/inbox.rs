@@ -3,9 +3,10 @@
 //!
 //! 1. A message takes its room before its bytes are read, all of it at once. So no message that has
 //!    begun to arrive waits for room.
-//! 2. A node has at most [`NODE_BYTES_MAX`], and all nodes together have [`ALL_BYTES_MAX`]. Up to
-//!    [`BASE_BYTES`] a node asks nobody: nodes that hold the room of all stop no other.
+//! 2. A node has at most [`NODE_BYTES_MAX`]. What nodes have above [`BASE_BYTES`] each is at most
+//!    [`ALL_BYTES_MAX`] in all. So nodes that hold all of this stop no other node.
 //! 3. Backups leave a part of a node's room to its other calls.
+//! 4. Only the limit of the node counts for a short message.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
@@ -26,6 +27,8 @@ pub(crate) const BACKUP_BYTES_MAX: usize = 192 << 20;
 const ALL_BYTES_MAX: usize = 1 << 30;
 /// Memory that the messages of a node may always have: a quantum and some questions.
 const BASE_BYTES: usize = 5 << 20;
+/// Maximum memory of a short message. All calls together have few of them.
+const SHORT_BYTES: usize = 64 << 10;
 const _: () = assert!(MESSAGE_BYTES_MAX < BACKUP_BYTES_MAX, "the largest message finds room");
 /// Maximum time that a message waits for room.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -39,9 +42,15 @@ pub(crate) struct Inbox {
 
 #[derive(Default)]
 struct Holdings {
-    all: usize,
+    /// Bytes that nodes have above what each may always have.
+    excess: usize,
     /// Nodes that have at least one byte.
     each: BTreeMap<NodeId, usize>,
+}
+
+/// Returns the part of `own` bytes of a node that is more than the node may always have.
+fn excess(own: usize) -> usize {
+    own.saturating_sub(BASE_BYTES)
 }
 
 impl Holdings {
@@ -49,18 +58,28 @@ impl Holdings {
         self.each.get(&node).copied().unwrap_or(0)
     }
 
+    /// Returns true if the node may have `bytes` more.
+    fn has_room(&self, node: NodeId, bytes: usize, own_max: usize) -> bool {
+        let own = self.of(node);
+        let growth = excess(own + bytes) - excess(own);
+        let is_within_all =
+            growth == 0 || bytes <= SHORT_BYTES || self.excess + growth <= ALL_BYTES_MAX;
+        own + bytes <= own_max && is_within_all
+    }
+
     fn add(&mut self, node: NodeId, bytes: usize) {
-        self.all += bytes;
-        *self.each.entry(node).or_default() += bytes;
+        let own = self.each.entry(node).or_default();
+        self.excess += excess(*own + bytes) - excess(*own);
+        *own += bytes;
     }
 
     fn remove(&mut self, node: NodeId, bytes: usize) {
         let own = self.each.get_mut(&node).expect("the node has this room");
+        self.excess -= excess(*own) - excess(*own - bytes);
         *own -= bytes;
         if *own == 0 {
             self.each.remove(&node);
         }
-        self.all -= bytes;
     }
 }
 
@@ -82,8 +101,7 @@ impl Inbox {
         // An empty message counts, too, so that each room has a holder.
         let bytes = bytes.max(1);
         let mut held = self.held.lock();
-        let own = held.of(node) + bytes;
-        if own > own_max || (own > BASE_BYTES && held.all + bytes > ALL_BYTES_MAX) {
+        if !held.has_room(node, bytes, own_max) {
             return None;
         }
         held.add(node, bytes);
@@ -191,9 +209,22 @@ mod tests {
         let rooms: Vec<Room> =
             (1..100).flat_map(|node| fill(&inbox, NodeId(node), NODE_BYTES_MAX)).collect();
         assert_eq!(rooms.len() * LARGE, ALL_BYTES_MAX);
-        let quantum = BASE_BYTES - 1;
-        let _room = inbox.try_take(NodeId(100), quantum, BACKUP_BYTES_MAX).expect("it goes on");
-        assert!(inbox.try_take(NodeId(100), quantum, BACKUP_BYTES_MAX).is_none());
+        let take = |bytes| inbox.try_take(NodeId(100), bytes, BACKUP_BYTES_MAX);
+        let _base = take(BASE_BYTES).expect("each node goes on");
+        assert!(take(LARGE).is_none());
+        assert!(take(SHORT_BYTES).is_some(), "a short message is no matter of all");
+        drop(rooms);
+        assert_eq!(inbox.held.lock().excess, 0);
+    }
+
+    #[test]
+    fn nodes_that_have_what_each_may_have_leave_the_room_of_all() {
+        let inbox = inbox();
+        let _rooms: Vec<Room> = (1..1000)
+            .map(|node| inbox.try_take(NodeId(node), BASE_BYTES, NODE_BYTES_MAX))
+            .map(|room| room.expect("each node goes on"))
+            .collect();
+        assert!(inbox.try_take(ANNA, NODE_BYTES_MAX - BASE_BYTES, NODE_BYTES_MAX).is_some());
     }
 
     #[test]

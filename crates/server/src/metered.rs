@@ -3,8 +3,8 @@
 //! ```text
 //!   body -> prefix of a message: its length -> room in the inbox -> bytes of the message -> call
 //!                                   |  none
-//!                                   |- a backup: waits, for a minute at most
-//!                                   `- another call, or one backup waits already: UNAVAILABLE
+//!                                   |- waits, for a minute at most
+//!                                   `- another call of the connection waits already: UNAVAILABLE
 //! ```
 //!
 //! 1. The bytes of one message pass at a time. The next message begins only when the call asks for
@@ -64,7 +64,7 @@ struct Terms {
     /// Number of messages that may not be worked off, with the one that the call asks for; `None`
     /// if all are kept until the call ends.
     kept: Option<usize>,
-    /// True for a backup, whose messages wait for room.
+    /// True for a backup, which leaves room to other calls of its node.
     is_backup: bool,
 }
 
@@ -127,7 +127,7 @@ impl Meter {
         let memory = terms.memory(bytes)?;
         let (node, own_max) = (self.node.0, terms.own_max());
         let room = match self.inbox.try_take(node, memory, own_max) {
-            None if terms.is_backup => self.wait(memory, own_max).await,
+            None => self.wait(memory, own_max).await,
             room => room,
         };
         self.rooms.keep(room.ok_or_else(|| self.refusal(own_max))?);
@@ -351,25 +351,25 @@ mod tests {
         });
     }
 
-    /// 512 calls of a node could hold a message of 32 MiB each.
+    /// 512 calls of a node could hold a message of 32 MiB each. Two that wait could fill the window
+    /// of their connection, and so wait for ever.
     #[test]
-    fn a_question_without_room_is_refused_at_once_and_a_backup_waits() {
+    fn one_message_of_a_connection_waits_for_room_and_another_is_refused() {
         run(async {
-            let line = Line::new();
-            let taken = line.fill(NODE_BYTES_MAX, 15);
-            let refused = passed(line.body(HELLO, vec![message(1)])).await;
-            let refused = refused.expect_err("there is no room");
-            assert_eq!(refused.code(), Code::Unavailable);
-            assert!(refused.message().contains("node anna"), "{refused}");
-            let waiting = tokio::spawn(passed(line.body(BACKUP, vec![message(16)])));
-            tokio::task::yield_now().await;
-            assert!(!waiting.is_finished(), "it waits");
-            // Two that wait could fill the window of their connection.
-            let refused = passed(line.body(BACKUP, vec![message(16)])).await;
-            assert_eq!(refused.expect_err("one waits").code(), Code::Unavailable);
-            drop(taken);
-            waiting.await.expect("no panic").expect("it passes");
-            passed(line.body(HELLO, vec![message(1)])).await.expect("there is room again");
+            for path in [BACKUP, HELLO] {
+                let line = Line::new();
+                let taken = line.fill(NODE_BYTES_MAX, 15);
+                let waiting = tokio::spawn(passed(line.body(path, vec![message(16)])));
+                tokio::task::yield_now().await;
+                assert!(!waiting.is_finished(), "it waits");
+                let refused = passed(line.body(HELLO, vec![message(1)])).await;
+                let refused = refused.expect_err("there is no room");
+                assert_eq!(refused.code(), Code::Unavailable);
+                assert!(refused.message().contains("node anna"), "{refused}");
+                drop(taken);
+                waiting.await.expect("no panic").expect("it passes");
+                passed(line.body(HELLO, vec![message(1)])).await.expect("there is room again");
+            }
         });
     }
 
@@ -406,6 +406,7 @@ mod tests {
             let _taken = line.fill(NODE_BYTES_MAX, 1000 * EXPANSION);
             let mut body = line.body(HELLO, vec![message(1000), message(1)]);
             assert_eq!(next(&mut body).await.expect("a piece").expect("it passes"), message(1000));
+            let _place = Arc::clone(&line.waiting).try_acquire_owned().expect("nobody waits");
             let refused = next(&mut body).await.expect("an end").expect_err("nothing is left");
             assert_eq!(refused.code(), Code::Unavailable);
         });
