@@ -35,7 +35,7 @@ use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying};
 use crate::activities::ActivityKind;
 use crate::connection::Peer;
 use crate::edge::Edge;
-use crate::gate::Caller;
+use crate::gate::{Caller, OPEN, admitted};
 use crate::messages::changes::directory;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::{attendance, messages, refusal, unknown, usage};
@@ -400,7 +400,7 @@ impl NodeService for NodeSessions {
         request: Request<Streaming<proto::RestoreRequest>>,
     ) -> Result<Response<Self::RestoreStream>, Status> {
         let edge = Arc::clone(&self.edge);
-        let Caller { node, right, .. } = Caller::of(&request);
+        let Caller { node, serial, right } = Caller::of(&request);
         let mut requests = request.into_inner();
         let first = stream::opening(requests.message()).await?;
         let first = first.ok_or_else(|| malformed("a restore must have a selection"))?;
@@ -417,7 +417,8 @@ impl NodeService for NodeSessions {
             let _right = right;
             let store = &edge.store;
             let seat = edge.activities.begin(node.id, ActivityKind::Restore, &start.filespace);
-            let mut client = restore::Client::new(answers, replies, seat);
+            let is_admitted = || admitted(&edge.store, &serial, OPEN).map(drop);
+            let mut client = restore::Client::new(answers, replies, seat, &is_admitted);
             let span = tracing::info_span!(target: model::TRACE, "restore", node = %node.name);
             let serve = || {
                 let started = sys::clock::now();

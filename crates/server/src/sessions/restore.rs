@@ -1,13 +1,13 @@
 //! The client of a restore: messages of the store to it, and its answers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::PlaceCode as _;
 use store::StoreError;
 use store::selection::{Answer, Message, Recipient, WindowEnd};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 use wire::proto;
 
 use super::stream::{Replies, SESSION_MAX, SILENCE_MAX, silent, too_long};
@@ -16,6 +16,9 @@ use crate::messages::selection;
 use crate::metered::QUESTIONS_WAITING;
 use crate::{refusal, unknown};
 
+/// Interval between two looks whether the node may go on.
+const LOOK_PAUSE: Duration = Duration::from_secs(5);
+
 /// Answers of the client. A message that is not an answer ends them.
 pub(super) type Answers = mpsc::Receiver<Result<proto::Wanted, Status>>;
 
@@ -23,11 +26,17 @@ pub(super) type Answers = mpsc::Receiver<Result<proto::Wanted, Status>>;
 pub(super) struct Client<'a> {
     answers: Answers,
     replies: &'a Replies<proto::RestoreReply>,
-    /// Status for a message that was not an answer, or for a restore that takes too long.
+    /// Status for a message that was not an answer, for a restore that takes too long, or for a
+    /// node that is not admitted any more.
     refusal: Option<Status>,
     seat: Seat,
     /// Time at which the restore ends whatever is left.
     ends: Instant,
+    /// Fails once the node is locked, removed or revoked, also by another server of the same
+    /// catalogue.
+    is_admitted: &'a dyn Fn() -> Result<(), Status>,
+    /// Time of the next look whether the node is admitted.
+    next_look: Instant,
 }
 
 impl<'a> Client<'a> {
@@ -35,9 +44,29 @@ impl<'a> Client<'a> {
         answers: Answers,
         replies: &'a Replies<proto::RestoreReply>,
         seat: Seat,
+        is_admitted: &'a dyn Fn() -> Result<(), Status>,
     ) -> Self {
-        let ends = sys::clock::monotonic() + SESSION_MAX;
-        Self { answers, replies, refusal: None, seat, ends }
+        let now = sys::clock::monotonic();
+        let (ends, next_look) = (now + SESSION_MAX, now + LOOK_PAUSE);
+        Self { answers, replies, refusal: None, seat, ends, is_admitted, next_look }
+    }
+
+    /// Fails if the restore takes too long, or if the node is not admitted any more. A catalogue
+    /// that does not answer ends no restore.
+    fn check(&mut self) -> Result<(), Status> {
+        let now = sys::clock::monotonic();
+        if now >= self.ends {
+            return Err(too_long());
+        }
+        if now < self.next_look {
+            return Ok(());
+        }
+        self.next_look = now + LOOK_PAUSE;
+        let is_refusal = |code| matches!(code, Code::PermissionDenied | Code::Unauthenticated);
+        match (self.is_admitted)() {
+            Err(status) if is_refusal(status.code()) => Err(status),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the result of a restore that the store has ended with `served`.
@@ -52,8 +81,8 @@ impl<'a> Client<'a> {
 impl Recipient for Client<'_> {
     fn send(&mut self, message: Message) -> bool {
         sys::fault::point("restore");
-        if sys::clock::monotonic() >= self.ends {
-            self.refusal = Some(too_long());
+        if let Err(refusal) = self.check() {
+            self.refusal = Some(refusal);
             return false;
         }
         match &message {
@@ -153,7 +182,8 @@ mod tests {
             let mut replies = replying(None, |replies| {
                 let (_answering, answers) = mpsc::channel(1);
                 let seat = Activities::default().begin(NodeId(1), ActivityKind::Restore, b"/");
-                let mut client = Client::new(answers, replies, seat);
+                let is_admitted = || Ok(());
+                let mut client = Client::new(answers, replies, seat, &is_admitted);
                 assert!(client.send(Message::Entries(Vec::new())));
                 client.ends = sys::clock::monotonic();
                 assert!(!client.send(Message::Entries(Vec::new())));
@@ -163,5 +193,31 @@ mod tests {
             let end = replies.next().await.expect("an end").expect_err("it takes too long");
             assert!(end.message().contains("14 days"), "{end}");
         });
+    }
+
+    /// A lock by another server of the same catalogue did not end a restore that was open.
+    #[test]
+    fn a_restore_of_a_node_that_is_locked_meanwhile_ends() {
+        let check = |status: fn() -> Status, ends: bool| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            runtime.expect("a runtime").block_on(async {
+                let mut replies = replying(None, move |replies| {
+                    let (_answering, answers) = mpsc::channel(1);
+                    let seat = Activities::default().begin(NodeId(1), ActivityKind::Restore, b"/");
+                    let is_admitted = || Err(status());
+                    let mut client = Client::new(answers, replies, seat, &is_admitted);
+                    assert!(client.send(Message::Entries(Vec::new())), "it was just admitted");
+                    client.next_look = sys::clock::monotonic();
+                    assert_eq!(client.send(Message::Entries(Vec::new())), !ends);
+                    client.end(Ok(()))
+                });
+                replies.next().await.expect("a reply").expect("it is sent");
+                let next = replies.next().await.expect("a reply or an end");
+                assert_eq!(next.map_err(|end| end.code()).err(), ends.then(|| status().code()));
+            });
+        };
+        check(|| Status::permission_denied("node anna is locked"), true);
+        check(|| Status::unauthenticated("the certificate was revoked"), true);
+        check(|| Status::unavailable("the database does not answer"), false);
     }
 }
