@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use e2e::harness::{Proxy, binary, start};
 use e2e::nasty::Random;
+use e2e::transcript::{Credential, HostileClient};
 
 use crate::scene::Scene;
 
@@ -77,6 +78,21 @@ fn a_revocation_ends_a_session_that_is_open() {
 #[test]
 fn a_removal_ends_a_session_that_is_open() {
     check_ended_by(&["node", "remove", "anna", "--confirm"], "removed");
+}
+
+/// A new token ended the certificates before it, but not the connections that were open with them:
+/// a thief's agent kept the place of the node's own.
+#[test]
+fn a_new_token_ends_a_connection_that_is_open() {
+    let scene = Scene::new();
+    let credential = Credential::Node(scene.node.home());
+    let mut client = HostileClient::connect(credential, scene.server.port()).unwrap();
+    let call = client.open("/holdfast.v1.Node/Pages", &[]);
+    assert_eq!(client.head(call), None, "the call goes on");
+    let again = scene.server.admin(&["node", "add", "anna", "--again"]);
+    scene.node.enrol_at(&scene.server.address(), again["token"].as_str().unwrap());
+    let end = client.first(call).expect_err("the connection is cut");
+    assert!(end.starts_with("14 "), "{end}");
 }
 
 #[test]
