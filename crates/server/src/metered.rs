@@ -45,7 +45,7 @@ const RESTORE_BYTES_MAX: usize = 256 << 10;
 /// Memory of a decoded message for each of its bytes: an empty text takes two bytes on the wire and
 /// 32 in a list.
 const EXPANSION: usize = 16;
-/// The same for a list of copies to be recalled, which becomes a list of numbers and a plan.
+/// Memory of a list of copies for each of its bytes: it becomes a list of numbers and a plan.
 const EXPANSION_OF_COPIES: usize = 8;
 const _: () = assert!(MESSAGE_BYTES_MAX * EXPANSION_OF_COPIES <= NODE_BYTES_MAX, "it finds room");
 /// Maximum number of questions of a stream that wait to be answered.
@@ -153,7 +153,7 @@ impl Meter {
 /// Returns `body`, which passes on no message before it has its room.
 pub(crate) fn metered(body: Body, path: &str, meter: Meter) -> Body {
     let terms = Terms::of(path);
-    let metered = Metered { body, terms, meter, arrived: Bytes::new(), charged: None, left: 0 };
+    let metered = MeteredBody { body, terms, meter, arrived: Bytes::new(), charged: None, left: 0 };
     let pieces = try_unfold(metered, |mut metered| async move {
         let piece = metered.next().await?;
         Ok::<_, Status>(piece.map(|piece| (Frame::data(piece), metered)))
@@ -161,7 +161,8 @@ pub(crate) fn metered(body: Body, path: &str, meter: Meter) -> Body {
     Body::new(StreamBody::new(pieces))
 }
 
-struct Metered {
+/// A body whose messages find room before they pass.
+struct MeteredBody {
     body: Body,
     terms: Terms,
     meter: Meter,
@@ -173,7 +174,7 @@ struct Metered {
     left: usize,
 }
 
-impl Metered {
+impl MeteredBody {
     /// Returns bytes of one message; `None` at the end of the body.
     async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         if self.left > 0 {
