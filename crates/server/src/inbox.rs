@@ -25,8 +25,8 @@ pub(crate) const NODE_BYTES_MAX: usize = 256 << 20;
 pub(crate) const BACKUP_BYTES_MAX: usize = 192 << 20;
 /// Maximum memory of the messages of all nodes, besides what each may always have.
 const ALL_BYTES_MAX: usize = 1 << 30;
-/// Memory that the messages of a node may always have: a quantum and some questions.
-const BASE_BYTES: usize = 5 << 20;
+/// Memory that the messages of a node may always have: a few backups, or a list of directories.
+const BASE_BYTES: usize = 16 << 20;
 /// Maximum memory of a short message. All calls together have few of them.
 const SHORT_BYTES: usize = 64 << 10;
 const _: () = assert!(MESSAGE_BYTES_MAX < BACKUP_BYTES_MAX, "the largest message finds room");
@@ -64,16 +64,22 @@ impl Holdings {
         let growth = excess(own + bytes) - excess(own);
         let is_within_all =
             growth == 0 || bytes <= SHORT_BYTES || self.excess + growth <= ALL_BYTES_MAX;
-        own + bytes <= own_max && is_within_all
+        bytes == 0 || (own + bytes <= own_max && is_within_all)
     }
 
     fn add(&mut self, node: NodeId, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         let own = self.each.entry(node).or_default();
         self.excess += excess(*own + bytes) - excess(*own);
         *own += bytes;
     }
 
     fn remove(&mut self, node: NodeId, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
         let own = self.each.get_mut(&node).expect("the node has this room");
         self.excess -= excess(*own) - excess(*own - bytes);
         *own -= bytes;
@@ -98,8 +104,6 @@ impl Inbox {
         bytes: usize,
         own_max: usize,
     ) -> Option<Room> {
-        // An empty message counts, too, so that each room has a holder.
-        let bytes = bytes.max(1);
         let mut held = self.held.lock();
         if !held.has_room(node, bytes, own_max) {
             return None;
@@ -131,9 +135,27 @@ impl Inbox {
 
     /// Counts bytes of `node` that have arrived already, whatever the node has.
     pub(crate) fn charge(self: &Arc<Self>, node: NodeId, bytes: usize) -> Room {
-        let bytes = bytes.max(1);
         self.held.lock().add(node, bytes);
         Room { inbox: Arc::clone(self), node, bytes }
+    }
+}
+
+impl Room {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes `bytes` of the room away, as a room of their own.
+    pub(crate) fn split(&mut self, bytes: usize) -> Self {
+        assert!(bytes <= self.bytes, "a room has no more than was taken");
+        self.bytes -= bytes;
+        Self { inbox: Arc::clone(&self.inbox), node: self.node, bytes }
+    }
+
+    /// Adds the room `other` of the same node.
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        assert_eq!(self.node, other.node, "each node has its own rooms");
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 }
 
@@ -149,8 +171,8 @@ impl Drop for Room {
 pub(crate) struct CallRooms(Mutex<VecDeque<Room>>);
 
 impl CallRooms {
-    /// Gives back the oldest rooms until there are fewer than `count`.
-    pub(crate) fn leave_fewer_than(&self, count: usize) {
+    /// Gives back the oldest rooms until there are at most `count`.
+    pub(crate) fn leave(&self, count: usize) {
         while let Some(oldest) = self.take_oldest(count) {
             drop(oldest);
         }
@@ -158,7 +180,7 @@ impl CallRooms {
 
     fn take_oldest(&self, count: usize) -> Option<Room> {
         let mut rooms = self.0.lock();
-        if rooms.len() < count { None } else { rooms.pop_front() }
+        if rooms.len() <= count { None } else { rooms.pop_front() }
     }
 
     pub(crate) fn keep(&self, room: Room) {
@@ -188,7 +210,7 @@ mod tests {
         let inbox = inbox();
         let rooms = fill(&inbox, ANNA, NODE_BYTES_MAX);
         assert_eq!(rooms.len() * LARGE, NODE_BYTES_MAX);
-        assert!(inbox.try_take(ANNA, 0, NODE_BYTES_MAX).is_none(), "a small one is too much");
+        assert!(inbox.try_take(ANNA, 1, NODE_BYTES_MAX).is_none(), "a small one is too much");
         assert!(inbox.try_take(NodeId(2), LARGE, NODE_BYTES_MAX).is_some());
         drop(rooms);
         assert_eq!(fill(&inbox, ANNA, NODE_BYTES_MAX).len() * LARGE, NODE_BYTES_MAX);
@@ -208,7 +230,8 @@ mod tests {
         let inbox = inbox();
         let rooms: Vec<Room> =
             (1..100).flat_map(|node| fill(&inbox, NodeId(node), NODE_BYTES_MAX)).collect();
-        assert_eq!(rooms.len() * LARGE, ALL_BYTES_MAX);
+        let excess = inbox.held.lock().excess;
+        assert!(excess <= ALL_BYTES_MAX && excess > ALL_BYTES_MAX - LARGE, "{excess}");
         let take = |bytes| inbox.try_take(NodeId(100), bytes, BACKUP_BYTES_MAX);
         let _base = take(BASE_BYTES).expect("each node goes on");
         assert!(take(LARGE).is_none());
@@ -254,14 +277,27 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_room_is_given_back_alone() {
+        let inbox = inbox();
+        let mut room = inbox.try_take(ANNA, 10, NODE_BYTES_MAX).expect("nothing is taken");
+        drop(room.split(10));
+        assert!(inbox.held.lock().each.is_empty());
+        room.merge(inbox.try_take(ANNA, 7, NODE_BYTES_MAX).expect("nothing is taken"));
+        assert_eq!(inbox.held.lock().of(ANNA), 7);
+        drop((room.split(0), room));
+        assert!(inbox.try_take(ANNA, 0, 0).is_some(), "an empty message needs no room");
+        assert!(inbox.held.lock().each.is_empty(), "no holder is remembered");
+    }
+
+    #[test]
     fn a_call_gives_its_oldest_rooms_back() {
         let (inbox, rooms) = (inbox(), CallRooms::default());
         for bytes in [1, 10, 100] {
             rooms.keep(inbox.charge(ANNA, bytes));
         }
-        rooms.leave_fewer_than(3);
+        rooms.leave(2);
         assert_eq!(inbox.held.lock().of(ANNA), 110);
-        rooms.leave_fewer_than(1);
+        rooms.leave(0);
         assert!(inbox.held.lock().each.is_empty());
     }
 }

@@ -9,12 +9,14 @@
 //!
 //! 1. The bytes of one message pass at a time. The next message begins only when the call asks for
 //!    it, so a call that takes one message after the other has worked off the one before.
-//! 2. No message waits for ever. A message that waits leaves its bytes in the windows of HTTP/2,
+//! 2. A stream keeps the buffer of its longest message until it ends. So it keeps the room of that
+//!    message, too, and a call that keeps no message needs no more room for shorter ones.
+//! 3. No message waits for ever. A message that waits leaves its bytes in the windows of HTTP/2,
 //!    where they may hold up the bytes of a message of the same connection that has its room. So
 //!    only one call of a connection waits. It fills the window of its stream, which is at most half
-//!    of the connection's: the other half stays for messages that have their room. Those are worked
-//!    off, and give the room back. The wait has an end besides.
-//! 3. A client takes the refusal for a server that is away. It connects again after a pause, and
+//!    of the connection's: the other half stays for calls that have their room. Those go on, and
+//!    give the room back. The wait has an end besides.
+//! 4. A client takes the refusal for a server that is away. It connects again after a pause, and
 //!    goes on from what was committed.
 
 use std::pin::Pin;
@@ -34,7 +36,7 @@ use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
 use crate::inbox::{BACKUP_BYTES_MAX, CallRooms, Inbox, NODE_BYTES_MAX, Room};
 use crate::refusal;
 
-const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES / 2, "rule 2");
+const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES / 2, "rule 3");
 
 /// Number of bytes before each message: a flag for compression and the length.
 const PREFIX_BYTES: usize = 5;
@@ -46,8 +48,8 @@ const RESTORE_BYTES_MAX: usize = 256 << 10;
 /// 32 in a list.
 const EXPANSION: usize = 16;
 /// Memory of a list of copies for each of its bytes: it becomes a list of numbers and a plan.
-const EXPANSION_OF_COPIES: usize = 8;
-const _: () = assert!(MESSAGE_BYTES_MAX * EXPANSION_OF_COPIES <= NODE_BYTES_MAX, "it finds room");
+const EXPANSION_OF_COPIES: usize = 7;
+const _: () = assert!(MESSAGE_BYTES_MAX * (EXPANSION_OF_COPIES + 1) <= NODE_BYTES_MAX, "all fit");
 /// Maximum number of questions of a stream that wait to be answered.
 pub(crate) const QUESTIONS_WAITING: usize = 8;
 /// Maximum number of questions that are read and not worked off: those that wait, one on its way to
@@ -61,8 +63,8 @@ struct Terms {
     bytes_max: usize,
     /// Memory that counts for each of these bytes.
     expansion: usize,
-    /// Number of messages that may not be worked off, with the one that the call asks for; `None`
-    /// if all are kept until the call ends.
+    /// Maximum number of messages that are not worked off when the call asks for the next one;
+    /// `None` if all are kept until the call ends.
     kept: Option<usize>,
     /// True for a backup, which leaves room to other calls of its node.
     is_backup: bool,
@@ -81,30 +83,35 @@ impl Terms {
         match method {
             // Changes that stay in memory take it from the budget of the node's backups.
             "Backup" => {
-                Self { bytes_max: MESSAGE_BYTES_MAX, expansion: 1, kept: Some(1), is_backup: true }
+                Self { bytes_max: MESSAGE_BYTES_MAX, expansion: 1, kept: Some(0), is_backup: true }
             }
             "Stage" => {
                 Self { bytes_max: MESSAGE_BYTES_MAX, expansion: EXPANSION_OF_COPIES, ..question }
             }
-            "Pages" => Self { kept: Some(QUESTIONS_AHEAD + 1), ..question },
+            "Pages" => Self { kept: Some(QUESTIONS_AHEAD), ..question },
             "Restore" => {
-                Self { bytes_max: RESTORE_BYTES_MAX, kept: Some(QUESTIONS_AHEAD + 1), ..question }
+                Self { bytes_max: RESTORE_BYTES_MAX, kept: Some(QUESTIONS_AHEAD), ..question }
             }
             // The longest message of an agent has a report and a log.
-            "Attend" | "MeasureToServer" => Self { kept: Some(1), ..question },
+            "Attend" | "MeasureToServer" => Self { kept: Some(0), ..question },
             _ => question,
         }
     }
 
-    /// Returns the memory of a message of `bytes` bytes.
-    fn memory(self, bytes: usize) -> Result<usize, Status> {
-        if bytes > self.bytes_max {
-            return Err(Status::out_of_range(format!(
-                "a message is too large: it has {bytes} bytes, and may have at most {}",
-                self.bytes_max
-            )));
+    /// Fails if a message may not have `bytes` bytes.
+    fn check(self, bytes: usize) -> Result<(), Status> {
+        if bytes <= self.bytes_max {
+            return Ok(());
         }
-        Ok(bytes * self.expansion)
+        Err(Status::out_of_range(format!(
+            "a message is too large: it has {bytes} bytes, and may have at most {}",
+            self.bytes_max
+        )))
+    }
+
+    /// Returns the memory of a message of `bytes` bytes besides the buffer in which it arrives.
+    fn memory(self, bytes: usize) -> usize {
+        if self.kept == Some(0) { 0 } else { bytes * self.expansion }
     }
 
     fn own_max(self) -> usize {
@@ -122,22 +129,20 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Finds room for a message of `bytes` bytes.
-    async fn admit(&self, bytes: usize, terms: Terms) -> Result<(), Status> {
-        let memory = terms.memory(bytes)?;
-        let (node, own_max) = (self.node.0, terms.own_max());
-        let room = match self.inbox.try_take(node, memory, own_max) {
-            None => self.wait(memory, own_max).await,
+    /// Finds room for `bytes` bytes of a call with these `terms`.
+    async fn take(&self, bytes: usize, terms: Terms) -> Result<Room, Status> {
+        let own_max = terms.own_max();
+        let room = match self.inbox.try_take(self.node.0, bytes, own_max) {
+            None => self.wait(bytes, own_max).await,
             room => room,
         };
-        self.rooms.keep(room.ok_or_else(|| self.refusal(own_max))?);
-        Ok(())
+        room.ok_or_else(|| self.refusal(own_max))
     }
 
     /// Waits for room, unless another call of the connection does.
-    async fn wait(&self, memory: usize, own_max: usize) -> Option<Room> {
+    async fn wait(&self, bytes: usize, own_max: usize) -> Option<Room> {
         let _place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        self.inbox.take(self.node.0, memory, own_max).await
+        self.inbox.take(self.node.0, bytes, own_max).await
     }
 
     fn refusal(&self, own_max: usize) -> Status {
@@ -153,7 +158,9 @@ impl Meter {
 /// Returns `body`, which passes on no message before it has its room.
 pub(crate) fn metered(body: Body, path: &str, meter: Meter) -> Body {
     let terms = Terms::of(path);
-    let metered = MeteredBody { body, terms, meter, arrived: Bytes::new(), charged: None, left: 0 };
+    let buffer = meter.inbox.charge(meter.node.0, 0);
+    let arrived = Bytes::new();
+    let metered = MeteredBody { body, terms, meter, arrived, charged: None, left: 0, buffer };
     let pieces = try_unfold(metered, |mut metered| async move {
         let piece = metered.next().await?;
         Ok::<_, Status>(piece.map(|piece| (Frame::data(piece), metered)))
@@ -172,6 +179,8 @@ struct MeteredBody {
     charged: Option<Room>,
     /// Number of bytes of the message that have not passed.
     left: usize,
+    /// Room of the buffer, which is as large as the longest message.
+    buffer: Room,
 }
 
 impl MeteredBody {
@@ -185,13 +194,13 @@ impl MeteredBody {
             self.charged = None;
             // The call asks for a message, so it has worked off those that it does not keep.
             if let Some(kept) = self.terms.kept {
-                self.meter.rooms.leave_fewer_than(kept);
+                self.meter.rooms.leave(kept);
             }
             let Some(length) = self.read_prefix().await? else {
                 let rest = std::mem::take(&mut self.arrived);
                 return Ok(Some(rest).filter(|rest| !rest.is_empty()));
             };
-            self.meter.admit(length, self.terms).await?;
+            self.admit(length).await?;
             self.left = PREFIX_BYTES + length;
         }
         let piece = self.arrived.split_to(self.arrived.len().min(self.left));
@@ -201,6 +210,19 @@ impl MeteredBody {
             self.charged = Some(charged);
         }
         Ok(Some(piece))
+    }
+
+    /// Finds room for a message of `length` bytes.
+    async fn admit(&mut self, length: usize) -> Result<(), Status> {
+        self.terms.check(length)?;
+        let growth = length.saturating_sub(self.buffer.bytes());
+        let memory = self.terms.memory(length);
+        let mut room = self.meter.take(growth + memory, self.terms).await?;
+        self.buffer.merge(room.split(growth));
+        if memory > 0 {
+            self.meter.rooms.keep(room);
+        }
+        Ok(())
     }
 
     /// Reads the prefix of a message. Returns the length of the message; `None` if the body ends.
@@ -375,27 +397,35 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_gives_the_room_of_a_message_back_when_it_asks_for_the_next() {
+    fn a_backup_needs_room_for_its_longest_message_only() {
         run(async {
             let line = Line::new();
             let _taken = line.fill(BACKUP_BYTES_MAX, 1000);
-            let pieces = passed(line.body(BACKUP, vec![message(1000); 3])).await;
-            assert_eq!(joined(&pieces.expect("they pass")), message(1000).repeat(3));
+            let messages = vec![message(500), message(1000), message(999), message(1000)];
+            let bytes = messages.concat();
+            let pieces = passed(line.body(BACKUP, messages)).await;
+            assert_eq!(joined(&pieces.expect("they pass")), bytes);
         });
     }
 
+    /// The buffer of a message of 32 MiB stayed in memory while nothing counted it.
     #[test]
-    fn a_backup_that_waits_for_its_client_holds_nothing() {
+    fn a_stream_keeps_the_room_of_its_longest_message() {
         run(async {
             let line = Line::new();
-            let frame = Ok::<_, Status>(Frame::data(Bytes::from(message(1000))));
-            let frames = tokio_stream::once(frame).chain(tokio_stream::pending());
-            let body = Body::new(StreamBody::new(frames));
+            let frame = |bytes| Ok::<_, Status>(Frame::data(Bytes::from(message(bytes))));
+            let frames = tokio_stream::iter([frame(1000), frame(1)]);
+            let body = Body::new(StreamBody::new(frames.chain(tokio_stream::pending())));
             let mut body = metered(body, BACKUP, line.meter());
-            next(&mut body).await.expect("a piece").expect("it passes");
-            assert!(line.inbox.try_take(ANNA, NODE_BYTES_MAX, NODE_BYTES_MAX).is_none());
+            for _ in 0..2 {
+                next(&mut body).await.expect("a piece").expect("it passes");
+            }
             let asking = tokio::time::timeout(Duration::ZERO, next(&mut body));
             assert!(asking.await.is_err(), "nothing comes");
+            let rest = NODE_BYTES_MAX - 1000;
+            assert!(line.inbox.try_take(ANNA, rest + 1, NODE_BYTES_MAX).is_none());
+            assert!(line.inbox.try_take(ANNA, rest, NODE_BYTES_MAX).is_some());
+            drop(body);
             drop(line.fill(NODE_BYTES_MAX, 0));
         });
     }
@@ -404,7 +434,7 @@ mod tests {
     fn another_call_keeps_the_room_of_its_messages() {
         run(async {
             let line = Line::new();
-            let _taken = line.fill(NODE_BYTES_MAX, 1000 * EXPANSION);
+            let _taken = line.fill(NODE_BYTES_MAX, 1000 * (EXPANSION + 1));
             let mut body = line.body(HELLO, vec![message(1000), message(1)]);
             assert_eq!(next(&mut body).await.expect("a piece").expect("it passes"), message(1000));
             let _place = Arc::clone(&line.waiting).try_acquire_owned().expect("nobody waits");
