@@ -182,7 +182,7 @@ mod tests {
             let mut replies = replying(None, |replies| {
                 let (_answering, answers) = mpsc::channel(1);
                 let seat = Activities::default().begin(NodeId(1), ActivityKind::Restore, b"/");
-                let is_admitted = || Ok(());
+                let is_admitted = || Ok::<(), Status>(());
                 let mut client = Client::new(answers, replies, seat, &is_admitted);
                 assert!(client.send(Message::Entries(Vec::new())));
                 client.ends = sys::clock::monotonic();
@@ -204,7 +204,7 @@ mod tests {
                 let mut replies = replying(None, move |replies| {
                     let (_answering, answers) = mpsc::channel(1);
                     let seat = Activities::default().begin(NodeId(1), ActivityKind::Restore, b"/");
-                    let is_admitted = || Err(status());
+                    let is_admitted = || Err::<(), Status>(status());
                     let mut client = Client::new(answers, replies, seat, &is_admitted);
                     assert!(client.send(Message::Entries(Vec::new())), "it was just admitted");
                     client.next_look = sys::clock::monotonic();
