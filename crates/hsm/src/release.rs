@@ -53,9 +53,9 @@ fn concealed_text(mount_point: &[u8], files: u64) -> String {
     let (noun, verb, pronoun) =
         if files == 1 { ("file", "is", "it") } else { ("files", "are", "them") };
     format!(
-        "{files} {noun} in lost+found of {} {verb} migrated and would read as zeros; stop 'holdfast \
-         hsm run', mount the file system, move {pronoun} into .holdfast-hidden/files, start \
-         'holdfast hsm run', and recall {pronoun}",
+        "{files} {noun} in lost+found of {} {verb} migrated and would read as zeros; stop \
+         'holdfast hsm run', mount the file system, move {pronoun} into .holdfast-hidden/files, \
+         start 'holdfast hsm run', and recall {pronoun}",
         escaped(mount_point)
     )
 }

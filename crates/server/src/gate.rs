@@ -28,7 +28,7 @@ use crate::refusal;
 /// The right to one call. It is held by all that works for the call, and by its answer.
 pub(crate) type CallRight = Arc<CallHoldings>;
 
-/// What a call takes from its node.
+/// Parts of a node's limits that a call holds.
 pub(crate) struct CallHoldings {
     _share: Share<NodeId>,
     /// Memory of the messages that the call has got.

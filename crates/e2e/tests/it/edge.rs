@@ -250,7 +250,7 @@ fn large_messages_in_all_calls_of_a_node_take_a_bounded_memory() {
     assert_serves(&scene, idle);
 }
 
-/// What nobody reads filled the window of each of 256 connections of a node: 4 GiB.
+/// Questions that nobody reads filled the windows of 256 connections of a node: 4 GiB.
 #[test]
 fn questions_of_a_node_that_takes_no_answers_take_a_bounded_memory() {
     let scene = Scene::with_files(50, 100);
