@@ -26,7 +26,7 @@ pub(crate) const BACKUP_BYTES_MAX: usize = 192 << 20;
 /// Maximum memory of the messages of all nodes, besides what each may always have.
 const ALL_BYTES_MAX: usize = 1 << 30;
 /// Memory that the messages of a node may always have: a few backups, or a list of directories.
-const BASE_BYTES: usize = 16 << 20;
+const BASE_BYTES: usize = 24 << 20;
 /// Maximum memory of a short message. All calls together have few of them.
 const SHORT_BYTES: usize = 64 << 10;
 const _: () = assert!(MESSAGE_BYTES_MAX < BACKUP_BYTES_MAX, "the largest message finds room");
