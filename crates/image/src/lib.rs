@@ -17,8 +17,8 @@
 //!    confirmed what it holds.
 //!
 //! Deliberately absent: the formats of file systems and of tables of partitions. The kernel and
-//! `blkid` know them. The metadata of LVM are read here, in [`lvm`]: the kernel shows volumes only by
-//! device mapper, which would change the state of the machine.
+//! `blkid` know them. The metadata of LVM are read here, in [`lvm`]: the kernel shows volumes only
+//! by device mapper, which would change the state of the machine.
 
 mod comparison;
 mod content;

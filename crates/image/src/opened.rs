@@ -127,12 +127,15 @@ impl OpenImage {
         let disk = served(Arc::clone(&content) as Arc<dyn DiskContent>)?;
         Self::mount(&content, disk, part).map_err(|error| {
             match content.failure.lock().take() {
-                // The server's reason is more precise than its consequence. A list of partitions is
-                // none.
-                Some(failure) if !matches!(error, OpenError::Partition { .. }) => {
-                    OpenError::Server(failure)
+                // The server's reason is more precise than its consequence. A list of partitions
+                // and the kind of a volume are none.
+                Some(_)
+                    if matches!(error, OpenError::Partition { .. } | OpenError::Volume { .. }) =>
+                {
+                    error
                 }
-                _ => error,
+                Some(failure) => OpenError::Server(failure),
+                None => error,
             }
         })
     }

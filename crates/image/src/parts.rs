@@ -27,7 +27,7 @@ pub enum PartName {
 
 /// Error for a text that names no part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the part must be the number of a partition, or a logical volume such as vg0/home")]
+#[error("it must be the number of a partition, or a logical volume such as vg0/home")]
 pub struct NoPartName;
 
 impl FromStr for PartName {
@@ -112,7 +112,7 @@ impl<'a> Parts<'a> {
                 mapped(only)
             }
             (_, []) => Err(self.unclear("the image has several partitions")),
-            _ => Err(self.unclear("the image has several parts")),
+            _ => Err(self.unclear("the image has several partitions or volumes")),
         }
     }
 
@@ -124,7 +124,8 @@ impl<'a> Parts<'a> {
     /// Returns the error for a physical volume in which somebody looks for a file system.
     pub(crate) fn physical_volume(&self) -> OpenError {
         if !self.list.volumes.is_empty() {
-            return self.unclear("this part is a physical volume of LVM");
+            return self
+                .unclear("the image has no file system there, but a physical volume of LVM");
         }
         let faults = match self.list.faults.first() {
             Some(fault) => format!(" whose metadata cannot be used: {fault}"),
@@ -136,7 +137,8 @@ impl<'a> Parts<'a> {
 
     fn missing(&self, name: &PartName) -> OpenError {
         if self.partitions.is_empty() && self.list.volumes.is_empty() {
-            return OpenError::NoPartitions;
+            let is_plain = self.list.disks.is_empty();
+            return if is_plain { OpenError::NoPartitions } else { self.physical_volume() };
         }
         self.unclear(&format!("the image has no {name}"))
     }
@@ -153,7 +155,10 @@ impl<'a> Parts<'a> {
             format!("{}/{} ({}{obstacle})", volume.group, volume.name, size(volume.bytes))
         };
         let partitions = self.partitions.iter().map(partition);
-        let parts: Vec<String> = partitions.chain(self.list.volumes.iter().map(volume)).collect();
+        let fault = self.list.faults.first();
+        let fault = fault.map(|fault| format!("metadata of LVM that cannot be used: {fault}"));
+        let volumes = self.list.volumes.iter().map(volume);
+        let parts: Vec<String> = partitions.chain(volumes).chain(fault).collect();
         OpenError::Partition { problem: problem.to_owned(), partitions: parts.join(", ") }
     }
 }
@@ -284,15 +289,15 @@ mod tests {
     fn volumes_are_listed_with_partitions() {
         let partitions = [partition(1), partition(2)];
         let parts = parts(&partitions, 2 << 30, &[("home", &ONE), ("late", &LATE)]);
-        let list = "several parts; it has 1 (20 MiB), 2 (20 MiB; physical volume of LVM), \
-                    tank/home (5 MiB), tank/late (5 MiB; it ends after the end of its physical \
+        let list = "several partitions or volumes; it has 1 (20 MiB), \
+                    2 (20 MiB; physical volume of LVM), tank/home (5 MiB), tank/late (5 MiB; it ends after the end of its physical \
                     volume); name one with --partition";
         check_refused(&parts, None, list);
         assert!(parts.choose(Some(&name("1"))).is_ok());
         assert!(parts.choose(Some(&name("tank/home"))).is_ok());
         check_refused(&parts, Some("tank/late"), "the logical volume tank/late: it ends after");
         let error = parts.physical_volume().to_string();
-        assert!(error.contains("is a physical volume of LVM; it has 1 (20 MiB)"), "{error}");
+        assert!(error.contains("a physical volume of LVM; it has 1 (20 MiB)"), "{error}");
     }
 
     #[test]

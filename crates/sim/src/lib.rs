@@ -7,8 +7,7 @@
 //! when they are read. Every command advances the clock by the time that a [`Clockwork`] returns.
 //! No call ever sleeps.
 //!
-//! [`lvm`] writes the physical volumes of LVM, which are no tapes but, like a library, things that
-//! a test machine may not have.
+//! Beside the library, [`lvm`] makes the physical volumes of LVM, for test machines without LVM.
 //!
 //! Deliberately absent: partitions, fixed-length blocks, encryption.
 

@@ -160,8 +160,10 @@ impl GroupDisk {
             .checked_add(self.data_offset)
             .and_then(|start| start.checked_add(offset))
             .ok_or(Obstacle::TooLong)?;
+        // The first member of a RAID may have the label of the whole, but not its bytes.
+        let is_whole = disk.bytes <= disk.place.end - disk.place.start;
         let is_within = start.checked_add(bytes).is_some_and(|end| end <= disk.place.end);
-        if is_within { Ok(start) } else { Err(Obstacle::TooLong) }
+        if is_whole && is_within { Ok(start) } else { Err(Obstacle::TooLong) }
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Disk {
     pub(super) id: String,
     /// Bytes of the image that are the disk.
     pub(super) place: Range<u64>,
+    /// Length of the device that the label was written for. On a RAID it may be the whole array.
+    pub(super) bytes: u64,
     /// Offsets of the metadata areas on the disk.
     areas: Vec<u64>,
 }
@@ -92,7 +94,7 @@ impl Disk {
         let (_, rest) = locations(header.get(40..)?)?;
         let (mut areas, _) = locations(rest)?;
         areas.truncate(AREAS_MAX);
-        Some(Self { id, place: place.clone(), areas })
+        Some(Self { id, place: place.clone(), bytes: number_at(header, 32)?, areas })
     }
 
     /// Returns the text of each metadata area that has one, or what is wrong with the area.

@@ -139,7 +139,7 @@ fn the_newest_text_counts_wherever_it_is() {
         let list = Image::of([&texts[0], &texts[1]]).list();
         assert_eq!(list.volumes.len(), 2, "{list:?}");
     }
-    // A disk may have no copy: the other disk knows its volumes.
+    // A damaged copy is a fault, and the other disk knows the volumes.
     let mut image = Image::of([&old.text(), &new.text()]);
     image.0[0].1[4096..4608].fill(0);
     let list = image.list();

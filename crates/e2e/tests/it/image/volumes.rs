@@ -24,7 +24,7 @@ const IDS: [&str; 2] = ["DmsXLra15KXml1vZMGofPGncKaYtN7st", "7T6GaFusMEDFxYxDZFL
 /// Makes a file system with some files in `tree`. Returns its bytes, and what is in `tree`. `None`,
 /// with a message, if this machine cannot do that, or not look into images.
 fn file_system(scene: &Scene) -> Option<(Vec<u8>, Manifest)> {
-    if !root_or_skip("loop devices") {
+    if !root_or_skip("a file system on a loop device") {
         return None;
     }
     if File::open("/dev/fuse").is_err() {
