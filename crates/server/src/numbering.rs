@@ -15,7 +15,7 @@
 //!    are 2^52 of them. It is answered as one that does not exist, and if it should hit, as an
 //!    object of others.
 //! 3. A caller who sees everything may give a cover, too, as from an address that a tenant has
-//!    passed on: numbers so large are no other ones.
+//!    passed on. It is told from a number of the catalogue by its size: see `COUNTED_MAX`.
 //! 4. 0 stays 0, as it says that an object has no number yet. Numbers beyond 52 bits stay as they
 //!    are: no object has one.
 
@@ -26,8 +26,9 @@ const HALF_BITS: u32 = 26;
 const HALF_MAX: u64 = (1 << HALF_BITS) - 1;
 /// The largest number that is covered.
 const COVERED_MAX: u64 = (1 << (2 * HALF_BITS)) - 1;
-/// The largest number that a caller who sees everything gives as a number of the catalogue. Of
-/// 65,536 covers one is not larger, and serves its tenant alone.
+/// The largest number that is taken for one of the catalogue if a caller who sees everything gives
+/// it; a larger one is taken for a cover. About one cover in 65,536 is not larger: only its tenant
+/// can give it.
 const COUNTED_MAX: u64 = (1 << 36) - 1;
 /// Number of rounds of the network, as NIST SP 800-38G has it for small domains.
 const ROUNDS: u8 = 10;

@@ -67,7 +67,8 @@ fn get(call: &mut Call<BaselinePath, Empty, Empty>) -> Answer<BaselineDocument> 
     let BaselinePath { node, baseline } = &call.path;
     let node = find_node(&call.desk, &call.caller, node, (Area::Work, Right::Read))?.node;
     let absent = || Problem::not_found("baseline", &baseline.to_string());
-    let number = call.desk.numbering(&call.caller).given(NumberKind::Baseline, *baseline);
+    let numbering = call.desk.numbering(&call.caller);
+    let number = numbering.given(NumberKind::Baseline, *baseline);
     if i64::try_from(number).is_err() {
         return Err(absent());
     }
@@ -76,5 +77,6 @@ fn get(call: &mut Call<BaselinePath, Empty, Empty>) -> Answer<BaselineDocument> 
     let damaged = || Problem::new(Kind::Damaged, "the baseline cannot be read");
     let document = wire::decode_baseline(&row.document).ok_or_else(damaged)?;
     let document = serde_json::from_slice(&document).map_err(|_| damaged())?;
-    Ok(BaselineDocument { number: *baseline, made: Time(row.made), document })
+    let number = numbering.shown(NumberKind::Baseline, row.number);
+    Ok(BaselineDocument { number, made: Time(row.made), document })
 }

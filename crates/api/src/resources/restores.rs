@@ -1,5 +1,6 @@
 //! Restores that a node carries out by its agent: ordered by a request, watched as events.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use catalog::{EventFilter, ScheduledEvent};
@@ -27,6 +28,8 @@ use crate::routes::Routes;
 
 /// Maximum number of paths in an order.
 const PATHS_MAX: usize = 1_000;
+/// Maximum number of schedules that one statement names: it has a parameter for each.
+const SCHEDULES_MAX: usize = 10_000;
 /// Time in which a restore must have begun, in minutes: a day.
 const WINDOW_MINUTES: u32 = 1_440;
 
@@ -220,14 +223,18 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<RestoreDocument
     let node = node.map(|name| find_node(desk, caller, name, (Area::Work, Right::Read)));
     let node = node.transpose()?.map(|found| found.node.id);
     let (numbering, definitions) = (desk.numbering(caller), definitions(desk)?);
-    let filter = EventFilter {
-        node,
-        schedules: Some(definitions.keys().cloned().collect()),
-        seen: events::sight(desk, caller)?,
-        ..EventFilter::default()
-    };
+    let seen = events::sight(desk, caller)?;
+    let all = EventFilter { node, seen, ..EventFilter::default() };
     let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Event, first));
-    let found = schedules::node_events(desk.store(), &filter, first, portion.read_max())?;
+    let names: Vec<&String> = definitions.keys().collect();
+    let mut found: Vec<ScheduledEvent> = Vec::new();
+    for names in names.chunks(SCHEDULES_MAX) {
+        let names = names.iter().map(|name| (*name).clone()).collect();
+        let filter = EventFilter { schedules: Some(names), ..all.clone() };
+        found.extend(schedules::node_events(desk.store(), &filter, first, portion.read_max())?);
+    }
+    found.sort_by_key(|event| Reverse(event.number));
+    found.truncate(portion.read_max());
     let described = |event: ScheduledEvent| {
         let definition = &definitions[&event.key.schedule];
         describe(&numbering, event, definition)

@@ -99,7 +99,7 @@ fn events_of_others_leave_no_trace_in_numbers_and_cursors() {
         let log = lab.get(&format!("{}/log", path(number))).expect(200).json();
         assert_eq!(log["event"]["number"], *number);
         law.get(&path(number)).expect(404);
-        // Who runs the service understands the address that a tenant passes on.
+        // An address that a tenant passes on leads the people of the service to the same event.
         let event = service.root.get(&path(number)).expect(200).json();
         assert!(event["node"] == "lab-1" && all.contains(&event["number"].as_u64().unwrap()));
     }
@@ -183,6 +183,8 @@ fn baselines_of_others_leave_no_trace_in_numbers() {
     for number in own {
         let kept = lab.get(&format!("{list}/{number}")).expect(200).json();
         assert_eq!((&kept["number"], &kept["document"]["host"]), (&json!(number), &json!("lab-1")));
+        let kept = service.root.get(&format!("{list}/{number}")).expect(200).json();
+        assert!(kept["number"].as_u64().unwrap() <= COUNTED_MAX, "{kept}");
     }
     for number in numbers(&service.root, list) {
         assert!(number <= COUNTED_MAX, "{number}");

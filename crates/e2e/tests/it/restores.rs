@@ -24,8 +24,8 @@ fn place(service: &Provider, tree: &Path) -> (String, String) {
     (space, inside)
 }
 
-/// The page read the versions of a whole directory to show those of one file, and gave up in a large
-/// one.
+/// The page read the versions of a whole directory to show those of one file, and gave up in a
+/// large one.
 #[test]
 fn the_versions_of_one_object_are_listed_by_its_name() {
     let service = Provider::new();

@@ -47,8 +47,9 @@ that there is something:
 - Archives, deletions, drills and kept baselines are numbered over all nodes. The commands of a node
   need these numbers, and the gaps between them tell about how many the others have made, and when.
 
-Events, requests for approval, alerts and baselines are numbered over all domains, too, but gaps
-tell nothing. Callers with a role everywhere get these numbers. Everybody else gets a *cover* in
+Events, requests for approval and alerts are numbered over all domains, too, but gaps tell nothing;
+nor do they for baselines, except in the commands of a node, which show their numbers as they are.
+Callers with a role everywhere get these numbers. Everybody else gets a *cover* in
 place of each: another number, below 2^52, which stands for the same object always and at every
 server of the service, and which gives away neither the order nor how many there are. So do cursors.
 The REST API, the page and `holdfast admin --server https://...` show covers to the administrator of
