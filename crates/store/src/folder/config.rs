@@ -92,7 +92,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-default" = "none"))]
     pub reclaim_recompress: Option<Recompression>,
-    /// Days for which the events of schedules are kept.
+    /// Days for which the events of schedules and the records of finished archives are kept.
     #[serde(default = "default_event_days")]
     pub event_days: u16,
     /// Days for which a node's deletions can be undone.

@@ -145,13 +145,15 @@ fn mail(admin: &mut Admin, node: &str, is_short: bool) -> Result<Option<String>,
     Ok(document.and_then(|document| backups::text(&document, "mail")))
 }
 
-/// Returns the entries of the audit trail about registrations of nodes. An older server, which does
-/// not look for them, and somebody who may not read the trail get none.
+/// Returns the entries about registrations of nodes among the newest of the audit trail. A server
+/// that looks for them reads the whole trail. Somebody who may not read the trail gets none.
 fn registrations(admin: &mut Admin) -> Result<Vec<Event>, CommandError> {
-    let filter = LogFilter { kind: Some("node added".to_owned()), ..LogFilter::default() };
-    match admin.events(&filter, ROWS_MAX) {
-        Ok(entries) => Ok(entries),
-        Err(error) if matches!(error.kind, ErrorKind::Usage | ErrorKind::Refused) => Ok(Vec::new()),
+    match admin.events(&LogFilter::default(), ROWS_MAX) {
+        Ok(mut entries) => {
+            entries.retain(|entry| entry.action == "node added");
+            Ok(entries)
+        }
+        Err(error) if error.kind == ErrorKind::Refused => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
@@ -161,9 +163,11 @@ fn registrations(admin: &mut Admin) -> Result<Vec<Event>, CommandError> {
 fn registrar<'e>(entries: &'e [Event], node: &Node) -> Option<&'e str> {
     let is_its = |entry: &&Event| {
         let after = entry.time.0.saturating_sub(node.registered.0);
-        let rest = entry.details.strip_prefix(node.name.as_str());
-        (0..=ENTRY_MICROS_MAX).contains(&after)
-            && rest.is_some_and(|rest| rest.starts_with(" in domain "))
+        let is_named = || {
+            let rest = entry.details.strip_prefix(node.name.as_str());
+            rest.is_some_and(|rest| rest.starts_with(" in domain "))
+        };
+        (0..=ENTRY_MICROS_MAX).contains(&after) && is_named()
     };
     entries.iter().find(is_its).map(|entry| entry.actor.as_str())
 }
