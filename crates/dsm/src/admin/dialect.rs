@@ -178,6 +178,9 @@ const KEYWORDS: [&str; 52] = [
 /// Keywords that are also functions, before a parenthesis.
 const ALSO_FUNCTIONS: [&str; 2] = ["LEFT", "RIGHT"];
 
+/// Functions of a text and the form of its time.
+const TO_TIMES: [&str; 3] = ["TO_DATE", "TIMESTAMP_FORMAT", "TO_TIMESTAMP"];
+
 struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
@@ -202,6 +205,7 @@ impl Parser<'_> {
             }
             self.at += 1;
             let item = match token {
+                Token::Text(text) if self.has_form() => Item::operand(literal(text), false),
                 Token::Text(text) => Item::operand(literal(&normal_time(text)), false),
                 Token::Number(number) => Item::operand(number.clone(), false),
                 Token::Quoted(name) => Item::Operand {
@@ -218,6 +222,13 @@ impl Parser<'_> {
             items.push(item);
         }
         Ok(times(rows(items)))
+    }
+
+    /// Returns true if the form of the text that was read last follows it.
+    fn has_form(&self) -> bool {
+        let before = self.at.checked_sub(3).map(|begin| &self.tokens[begin..self.at - 1]);
+        let Some([Token::Word(name), Token::Sign("(")]) = before else { return false };
+        TO_TIMES.contains(&name.as_str())
     }
 
     fn close(&mut self) -> Result<(), Message> {
@@ -414,9 +425,7 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
             (format!("db2_{}({all})", name.to_ascii_lowercase()), false)
         }
         ("SPACE", [count]) => (format!("db2_repeat(' ', {count})"), false),
-        ("TO_DATE" | "TIMESTAMP_FORMAT" | "TO_TIMESTAMP", [_, _]) => {
-            (format!("db2_to_date({all})"), true)
-        }
+        (_, [_, _]) if TO_TIMES.contains(&name) => (format!("db2_to_date({all})"), true),
         ("LAST_DAY", [_]) => (format!("db2_last_day({all})"), true),
         ("DECODE", [_, _, _, ..]) => (decode(arguments), any_time),
         ("STRIP", _) => (format!("TRIM({all})"), false),

@@ -325,6 +325,10 @@ mod tests {
             "ar -filelist=list /a",
             "! '/a' stands beside -filelist, which names everything for 'archive'",
         );
+        check(
+            "expire -filelist=list /a",
+            "! '/a' stands beside -filelist, which names everything for 'expire'",
+        );
         check("rest -filelist=list /to", "restore /to -FILELIST=list");
         check("del ac 1 2 3", "delete access 1 2 3");
     }

@@ -78,7 +78,8 @@ impl Action {
             | Self::Selective
             | Self::Archive
             | Self::DeleteArchive
-            | Self::DeleteBackup => Some(0),
+            | Self::DeleteBackup
+            | Self::Expire => Some(0),
             // The destination.
             Self::Restore | Self::Retrieve => Some(1),
             _ => None,

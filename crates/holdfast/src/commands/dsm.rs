@@ -16,6 +16,7 @@ mod child;
 mod clock;
 mod deleting;
 mod errors;
+mod expiring;
 mod faces;
 mod files;
 mod folders;

@@ -66,7 +66,10 @@ const FUNCTIONS: [(&str, i32, Function); 34] = [
         Ok(time(context, 0)?.map(|time| text(time.date().last_of_month().to_string())))
     }),
     ("db2_to_date", 2, to_date),
-    ("db2_ceiling", 1, |context| Ok(number(context, 0)?.map(|number| Value::Real(number.ceil())))),
+    ("db2_ceiling", 1, |context| {
+        // The sum has no negative zero.
+        Ok(number(context, 0)?.map(|number| Value::Real(number.ceil() + 0.0)))
+    }),
     ("db2_floor", 1, |context| Ok(number(context, 0)?.map(|number| Value::Real(number.floor())))),
     ("db2_lpad", -1, |context| padded(context, |text, pad| format!("{pad}{text}"))),
     ("db2_rpad", -1, |context| padded(context, |text, pad| format!("{text}{pad}"))),
@@ -190,7 +193,7 @@ fn to_date(context: &Context<'_>) -> Result<Option<Value>> {
     let (Some(given), Some(form)) = (argument(0)?, argument(1)?) else { return Ok(None) };
     let time = format::to_time(&given, &form);
     let time = time.map_err(|reason| Error::UserFunctionError(reason.into()))?;
-    // A text that is a day may have the form of times here already.
+    // The times of views have one form, whatever the given one is.
     Ok(time.or_else(|| parse(&given)).map(|time| text(shown(time))))
 }
 
@@ -336,7 +339,8 @@ fn repeat(context: &Context<'_>) -> Result<Option<Value>> {
 /// `db2_lpad(value, length, pad)` and `db2_rpad`, with blanks unless a pad is given. A longer text
 /// is cut. `join` puts the text and its pad together.
 fn padded(context: &Context<'_>, join: fn(&str, &str) -> String) -> Result<Option<Value>> {
-    let pad = if context.len() > 2 { context.get(2)? } else { " ".to_owned() };
+    let pad = if context.len() > 2 { context.get(2)? } else { Some(" ".to_owned()) };
+    let Some(pad): Option<String> = pad else { return Ok(None) };
     let value = match context.get::<Value>(0)? {
         Value::Text(text) => text,
         Value::Integer(number) => number.to_string(),

@@ -132,6 +132,10 @@ fn statements_of_scripts_give_their_answers() {
 
 #[test]
 fn functions_of_scripts_give_their_answers() {
+    check(
+        "select to_date('05/11/2026', 'DD/MM/YYYY'), ceil(-0.5) from sysdummy1",
+        "2026-11-05 00:00:00.000000,0",
+    );
     check("select 0.29*100, decimal(0.29*100,5,0), 7/2 from sysdummy1", "29,29,3");
     check(
         "select to_char(start_time, 'DD Mon YYYY HH24:MI'), varchar_format(bytes, '999,999') from \

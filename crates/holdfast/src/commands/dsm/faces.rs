@@ -10,8 +10,8 @@ use dsm::space::{self, SpaceCommand};
 use super::errors::numbered;
 use super::session::Session;
 use super::{
-    access, deleting, previewing, prompt, queries, restoring, retrieving, scheduler, sending,
-    space as space_commands,
+    access, deleting, expiring, previewing, prompt, queries, restoring, retrieving, scheduler,
+    sending, space as space_commands,
 };
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
@@ -141,7 +141,7 @@ fn act(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::Incremental => sending::incremental(session),
         Action::Selective => sending::selective(session),
         Action::Archive => sending::archive(session),
-        Action::Expire => sending::expire(session),
+        Action::Expire => expiring::expire(session),
         Action::Preview | Action::PreviewArchive => previewing::preview(session),
         Action::BackupImage => sending::image(session),
         Action::Restore => restoring::restore(session),

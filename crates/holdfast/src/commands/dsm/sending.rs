@@ -1,16 +1,13 @@
-//! `dsmc incremental`, `selective`, `archive`, `expire` and `backup image`.
+//! `dsmc incremental`, `selective`, `archive` and `backup image`.
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use client::Client;
 use dsm::client::{self as plan, Action, Last, PathSource, Spec};
 use dsm::configuration::{Domain, domain};
 use dsm::forms::Forms;
 use dsm::lines::{Totals, session_report};
-use policy::Pattern;
 use policy::local::{self, Standing};
 use serde_json::{Value, json};
 
@@ -19,14 +16,14 @@ use super::files::virtual_points;
 use super::joining;
 use super::local_files::{self, Target};
 use super::session::Session;
-use super::stored::{self, Filter};
-use crate::error::{CommandError, DONE, FAILED, NOT_DONE};
+use super::stored;
+use crate::error::{CommandError, FAILED, NOT_DONE};
 use crate::output;
 use crate::path::JsonPath;
 
 /// Maximum number of paths, and of their bytes, on one command line.
 const PATHS_MAX: usize = 5_000;
-const PATHS_BYTES_MAX: usize = 1 << 20;
+pub(super) const PATHS_BYTES_MAX: usize = 1 << 20;
 /// Number of objects between two lines about the progress.
 const PROGRESS_OBJECTS: u64 = 500;
 /// Name of the file with the translated statements.
@@ -268,9 +265,9 @@ impl Origin {
 
 /// Way of the paths of a command line, and their origin.
 #[derive(Clone, Copy, Debug)]
-struct Part {
-    sending: PathSource,
-    origin: Origin,
+pub(super) struct Part {
+    pub(super) sending: PathSource,
+    pub(super) origin: Origin,
 }
 
 /// Divides the paths into command lines.
@@ -379,9 +376,9 @@ impl Drop for List {
 
 /// Work of a command, over all its parts.
 #[derive(Default)]
-struct Run {
-    totals: Totals,
-    code: u8,
+pub(super) struct Run {
+    pub(super) totals: Totals,
+    pub(super) code: u8,
     failures: Vec<(String, String)>,
     /// File spaces of a backup whose paths come from the node's settings.
     filespaces: Vec<String>,
@@ -389,7 +386,8 @@ struct Run {
 }
 
 impl Run {
-    fn part(
+    /// Runs one command line of the work, for `paths`.
+    pub(super) fn part(
         &mut self,
         session: &mut Session<'_>,
         mut line: Vec<OsString>,
@@ -617,101 +615,6 @@ pub(super) fn shown_path(path: &Value) -> String {
 /// Returns the strings of a list in a document.
 pub(super) fn strings(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
-}
-
-/// `dsmc expire`: a backup that leaves the objects out, so that their active versions end.
-pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    session.heading();
-    let specs = stored::named(session)?;
-    let folders = by_folder(&specs, session.descends())?;
-    let client = joining::connect(session)?;
-    if !has_active(session, &client, &specs)? {
-        return Err(stored::nothing());
-    }
-    if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
-        return Ok(DONE);
-    }
-    let list = List::write(session, &session.site.translation.list())?;
-    let mut run = Run::default();
-    for (folder, patterns) in folders {
-        let mut line = plan::backup(
-            &session.command,
-            session.options(),
-            list.path.as_deref(),
-            PathSource::Trees,
-            false,
-        );
-        line.extend(["--confirm-expire", "--partial"].map(OsString::from));
-        for pattern in patterns {
-            line.push(OsString::from_vec([b"--exclude=", &pattern[..]].concat()));
-        }
-        let part = Part { sending: PathSource::Trees, origin: Origin::Named };
-        run.part(session, line, part, &[folder])?;
-    }
-    drop(list);
-    let totals = run.totals;
-    session.say("");
-    let lines = session_report(&totals, session.forms);
-    session.say_all(lines);
-    Ok(run.code)
-}
-
-/// Returns true if an operand names an object with an active version.
-fn has_active(
-    session: &Session<'_>,
-    client: &Client,
-    specs: &[Spec],
-) -> Result<bool, CommandError> {
-    for spec in specs {
-        let mut has_any = false;
-        stored::select(client, spec, session.descends(), &Filter::default(), &mut |_| {
-            has_any = true;
-            false
-        })?;
-        if has_any {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Returns the patterns of the objects to be expired, by their directory. A backup leaves out all
-/// of a directory at once: a second one would bring back what it does not leave out.
-fn by_folder(
-    specs: &[Spec],
-    descends: bool,
-) -> Result<BTreeMap<Vec<u8>, Vec<Vec<u8>>>, CommandError> {
-    let mut folders: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
-    for spec in specs {
-        folders.entry(spec.folder()).or_default().push(excluded(spec, descends));
-    }
-    for (folder, patterns) in &folders {
-        if patterns.iter().map(|pattern| pattern.len() + 1).sum::<usize>() > PATHS_BYTES_MAX {
-            let folder = model::escaped(folder);
-            let message = format!(
-                "ANS1107E the list names too many objects of '{folder}'; name them by patterns"
-            );
-            return Err(CommandError::new(message));
-        }
-    }
-    Ok(folders)
-}
-
-/// Returns the pattern of the objects that an operand names.
-fn excluded(spec: &Spec, descends: bool) -> Vec<u8> {
-    let last = match &spec.last {
-        Last::Everything => b"*".to_vec(),
-        Last::Matching(pattern) => pattern.as_bytes().to_vec(),
-        Last::Named(name) => literal(name),
-    };
-    let between: &[u8] = if descends { b"/.../" } else { b"/" };
-    [&literal(&spec.directory)[..], between, &last[..]].concat()
-}
-
-/// Returns the pattern of a name or a path.
-fn literal(path: &[u8]) -> Vec<u8> {
-    // The root has no pattern, and needs none.
-    Pattern::of_path(path).map_or_else(|_| path.to_vec(), |pattern| pattern.as_bytes().to_vec())
 }
 
 /// Returns a text with the places of statements in the option files: the translated list, in which

@@ -36,33 +36,3 @@ fn places_are_those_of_the_option_files() {
     assert_eq!(shown("/tmp/list-1 line 4: x"), "/tmp/list-1 line 4: x");
     assert_eq!(shown("no list"), "no list");
 }
-
-#[test]
-fn an_expiration_leaves_out_what_is_named() {
-    let patterns = |operand: &str, descends| {
-        let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
-        String::from_utf8(excluded(&spec, descends)).expect("is text")
-    };
-    assert_eq!(patterns("/home/ann/a", false), "/home/ann/a");
-    assert_eq!(patterns("/home/ann/*.c", true), "/home/ann/.../*.c");
-    assert_eq!(patterns("/home/ann/", false), "/home/ann/*");
-    assert_eq!(patterns("/srv/[ann]/a[1]", false), r"/srv/\[ann]/a\[1]");
-    assert_eq!(patterns("/a", false), "/a");
-}
-
-#[test]
-fn an_expiration_takes_each_directory_once() {
-    let specs = |operands: &[&str]| -> Vec<Spec> {
-        let parse = |operand: &&str| Spec::parse(operand.as_bytes(), b"/").expect("an operand");
-        operands.iter().map(parse).collect()
-    };
-    let folders = by_folder(&specs(&["/b/x", "/a/y", "/b/z"]), false).expect("are few");
-    let expected = [
-        (b"/a".to_vec(), vec![b"/a/y".to_vec()]),
-        (b"/b".to_vec(), vec![b"/b/x".to_vec(), b"/b/z".to_vec()]),
-    ];
-    assert_eq!(folders, BTreeMap::from(expected));
-    let long = format!("/b/{}", "x".repeat(200));
-    let many = vec![long.as_str(); PATHS_BYTES_MAX / 200];
-    assert!(by_folder(&specs(&many), false).is_err());
-}

@@ -35,7 +35,9 @@ impl Bounds {
 
     pub(in crate::commands::dsmadmc) fn of(show: &QueryPlan) -> Self {
         let only = |column: &str| show.only(column).map(str::to_owned);
-        let is_exact = show.filters.iter().all(|filter| show.only(filter.column).is_some());
+        // The numbers of filespaces are no bounds.
+        let is_bound = |column: &str| column != "FILESPACE_ID" && show.only(column).is_some();
+        let is_exact = show.filters.iter().all(|filter| is_bound(filter.column));
         Self {
             period: show.period,
             node: only(node_column(show.report.view)),

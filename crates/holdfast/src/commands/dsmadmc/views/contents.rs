@@ -13,7 +13,7 @@ use model::{Kind, escaped, mount_point};
 
 use super::bounds::Bounds;
 use super::cell::{name, optional_time};
-use super::nodes::kind;
+use super::nodes::{Numbers, kind};
 use super::versions::{VERSIONS_MAX, usage};
 use crate::error::CommandError;
 
@@ -32,8 +32,10 @@ pub(super) fn contents(
     let most = bounds
         .rows_max
         .map_or(VERSIONS_MAX as u64, |most| most.min(VERSIONS_MAX as u64));
+    let numbers = Numbers::of(&bounds.nodes(admin)?);
     for (node, filespace) in places(bounds, admin)? {
         let mount = mount_point(&filespace);
+        let number = numbers.get(&node, mount);
         let is_limited = bounds.rows_max.is_some();
         admin.volume_versions(&volume, (node.as_str(), &filespace[..]), &mut |version| {
             if (table.rows.len() as u64) < most && version.object.stat.kind != Kind::Directory {
@@ -42,6 +44,7 @@ pub(super) fn contents(
                     ("NODE_NAME", node.as_str().into()),
                     ("TYPE", kind(&filespace).into()),
                     ("FILESPACE_NAME", name(mount)),
+                    ("FILESPACE_ID", number.clone()),
                     ("FILE_NAME", below(&version.path, mount)),
                     ("FILE_SIZE", version.object.stat.size.into()),
                     ("CLASS_NAME", version.class.as_str().into()),

@@ -1,0 +1,187 @@
+//! `dsmc expire`: a backup that leaves objects out, so that their active versions end.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use client::Client;
+use dsm::client::{self as plan, Last, PathSource, Spec};
+use dsm::lines::session_report;
+use policy::Pattern;
+
+use super::joining;
+use super::sending::{List, Origin, PATHS_BYTES_MAX, Part, Run};
+use super::session::Session;
+use super::stored::{self, Filter};
+use crate::error::{CommandError, DONE};
+
+/// Bytes that a pattern needs on a command line beside its own: its option, a NUL, and a pointer.
+const OPTION_BYTES: usize = "--exclude=".len() + 1 + size_of::<usize>();
+
+/// Directories to be backed up, each with the patterns of what the backup leaves out.
+type Folders = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
+
+pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    session.heading();
+    let specs = stored::named(session)?;
+    let client = joining::connect(session)?;
+    let mounts: Vec<Vec<u8>> = stored::filespaces(&client)?
+        .into_iter()
+        .map(|filespace| filespace.name)
+        .collect();
+    let ends_search = |folder: &[u8]| {
+        mounts.iter().any(|mount| mount == folder)
+            || std::fs::symlink_metadata(OsStr::from_bytes(folder)).is_ok()
+    };
+    let folders = by_folder(&specs, session.descends(), &ends_search)?;
+    if !has_active(session, &client, &specs)? {
+        return Err(stored::nothing());
+    }
+    if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
+        return Ok(DONE);
+    }
+    let list = List::write(session, &session.site.translation.list())?;
+    let mut run = Run::default();
+    for (folder, patterns) in folders {
+        let mut line = plan::backup(
+            &session.command,
+            session.options(),
+            list.path.as_deref(),
+            PathSource::Trees,
+            false,
+        );
+        line.extend(["--confirm-expire", "--partial"].map(OsString::from));
+        for pattern in patterns {
+            line.push(OsString::from_vec([b"--exclude=", &pattern[..]].concat()));
+        }
+        let part = Part { sending: PathSource::Trees, origin: Origin::Named };
+        run.part(session, line, part, &[folder])?;
+    }
+    drop(list);
+    let totals = run.totals;
+    session.say("");
+    let lines = session_report(&totals, session.forms);
+    session.say_all(lines);
+    Ok(run.code)
+}
+
+/// Returns true if an operand names an object with an active version.
+fn has_active(
+    session: &Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+) -> Result<bool, CommandError> {
+    for spec in specs {
+        let mut has_any = false;
+        stored::select(client, spec, session.descends(), &Filter::default(), &mut |_| {
+            has_any = true;
+            false
+        })?;
+        if has_any {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the directories of the objects. A backup of one brings back what it does not leave out,
+/// so it has the patterns of all that descend into it. `ends_search` is true for a directory that
+/// is there, and for a mount point: one that is gone stands for the nearest above it.
+fn by_folder(
+    specs: &[Spec],
+    descends: bool,
+    ends_search: &dyn Fn(&[u8]) -> bool,
+) -> Result<Folders, CommandError> {
+    let mut folders = Folders::new();
+    let mut tops = Vec::with_capacity(specs.len());
+    for spec in specs {
+        let top = nearest(spec.folder(), ends_search);
+        folders.entry(top.clone()).or_default();
+        tops.push(top);
+    }
+    for (spec, top) in specs.iter().zip(&tops) {
+        let pattern = excluded(spec, descends);
+        let is_meant = |folder: &[u8]| folder == top || (descends && folder.starts_with(top));
+        let meant = folders
+            .range_mut(top.clone()..)
+            .take_while(|(folder, _)| is_meant(folder.as_slice()));
+        meant.for_each(|(_, patterns)| patterns.push(pattern.clone()));
+    }
+    for (folder, patterns) in &folders {
+        let bytes: usize = patterns.iter().map(|pattern| pattern.len() + OPTION_BYTES).sum();
+        if bytes > PATHS_BYTES_MAX {
+            let folder = model::escaped(folder);
+            let message = format!(
+                "ANS1107E the list names too many objects of '{folder}'; name them by patterns"
+            );
+            return Err(CommandError::new(message));
+        }
+    }
+    Ok(folders)
+}
+
+/// Returns the directory, or the nearest one above it that `ends_search`; `/` at the end.
+fn nearest(mut folder: Vec<u8>, ends_search: &dyn Fn(&[u8]) -> bool) -> Vec<u8> {
+    while folder.len() > 1 && !ends_search(&folder) {
+        let end = folder.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        folder.truncate(end.max(1));
+    }
+    folder
+}
+
+/// Returns the pattern of the objects that an operand names.
+fn excluded(spec: &Spec, descends: bool) -> Vec<u8> {
+    let last = match &spec.last {
+        Last::Everything => b"*".to_vec(),
+        Last::Matching(pattern) => pattern.as_bytes().to_vec(),
+        Last::Named(name) => literal(name),
+    };
+    let between: &[u8] = if descends { b"/.../" } else { b"/" };
+    [&literal(&spec.directory)[..], between, &last[..]].concat()
+}
+
+/// Returns the pattern of a name or a path.
+fn literal(path: &[u8]) -> Vec<u8> {
+    // The root has no pattern, and needs none.
+    Pattern::of_path(path).map_or_else(|_| path.to_vec(), |pattern| pattern.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expiration_leaves_out_what_is_named() {
+        let patterns = |operand: &str, descends| {
+            let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+            String::from_utf8(excluded(&spec, descends)).expect("is text")
+        };
+        assert_eq!(patterns("/home/ann/a", false), "/home/ann/a");
+        assert_eq!(patterns("/home/ann/*.c", true), "/home/ann/.../*.c");
+        assert_eq!(patterns("/home/ann/", false), "/home/ann/*");
+        assert_eq!(patterns("/srv/[ann]/a[1]", false), r"/srv/\[ann]/a\[1]");
+        assert_eq!(patterns("/a", false), "/a");
+    }
+
+    #[test]
+    fn an_expiration_takes_each_directory_once() {
+        let specs = |operands: &[&str]| -> Vec<Spec> {
+            let parse = |operand: &&str| Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+            operands.iter().map(parse).collect()
+        };
+        let folders =
+            by_folder(&specs(&["/b/x", "/a/y", "/b/z"]), false, &|_| true).expect("are few");
+        let expected = [
+            (b"/a".to_vec(), vec![b"/a/y".to_vec()]),
+            (b"/b".to_vec(), vec![b"/b/x".to_vec(), b"/b/z".to_vec()]),
+        ];
+        assert_eq!(folders, BTreeMap::from(expected));
+        let long = format!("/b/{}", "x".repeat(200));
+        let many = vec![long.as_str(); PATHS_BYTES_MAX / 200];
+        assert!(by_folder(&specs(&many), false, &|_| true).is_err());
+        let below = by_folder(&specs(&["/a/b/y", "/a/x"]), true, &|_| true).expect("are few");
+        assert_eq!(below[&b"/a/b"[..]], [b"/a/b/.../y".to_vec(), b"/a/.../x".to_vec()]);
+        let gone = by_folder(&specs(&["/a/b/y"]), false, &|folder| folder == b"/a");
+        assert_eq!(gone.expect("are few")[&b"/a"[..]], [b"/a/b/y".to_vec()]);
+    }
+}
