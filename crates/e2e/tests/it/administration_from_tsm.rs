@@ -183,6 +183,13 @@ fn the_files_of_a_volume_are_listed() {
     let expected = (1..=2).flat_map(|round| (0..8).map(move |n| format!("round-{round}-{n}")));
     assert_eq!(everywhere, expected.collect::<std::collections::BTreeSet<_>>());
     assert_eq!(named(&volume, "count=2 node=ANNA type=backup").len(), 2);
+    let ids = "select filespace_id from filespaces where node_name='ANNA'";
+    let of_number = |number: &str| {
+        format!("query content {volume} node=anna filespace={number} nametype=fsid count=2")
+    };
+    let numbered: Vec<String> =
+        lines(server, ids).iter().flat_map(|id| lines(server, &of_number(id))).collect();
+    assert_eq!(numbered.len(), 2, "{numbered:?}");
     let row = lines(server, &format!("query content {volume} count=1")).remove(0);
     assert!(row.starts_with("ANNA,Bkup,"), "{row}");
     let none = "ANR2034E QUERY CONTENT: No match found using this criteria.";
