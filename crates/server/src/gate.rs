@@ -35,6 +35,13 @@ pub(crate) struct CallHoldings {
     rooms: Arc<CallRooms>,
 }
 
+impl CallHoldings {
+    /// Gives back the memory of messages, once the call does not need them any more.
+    pub(crate) fn forget_messages(&self) {
+        self.rooms.leave(0);
+    }
+}
+
 /// The node that makes a call.
 #[derive(Clone)]
 pub(crate) struct Caller {

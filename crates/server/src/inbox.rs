@@ -25,13 +25,13 @@ pub(crate) const NODE_BYTES_MAX: usize = 256 << 20;
 pub(crate) const BACKUP_BYTES_MAX: usize = 192 << 20;
 /// Maximum memory of the messages of all nodes, besides what each may always have.
 const ALL_BYTES_MAX: usize = 1 << 30;
-/// Memory that the messages of a node may always have: a few backups, or a list of directories.
-const BASE_BYTES: usize = 24 << 20;
+/// Memory that the messages of a node may always have: a few backups, and a list of directories.
+const BASE_BYTES: usize = 32 << 20;
 /// Maximum memory of a short message. All calls together have few of them.
-const SHORT_BYTES: usize = 64 << 10;
+pub(crate) const SHORT_BYTES: usize = 64 << 10;
 const _: () = assert!(MESSAGE_BYTES_MAX < BACKUP_BYTES_MAX, "the largest message finds room");
-/// Maximum time that a message waits for room.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Maximum time that a message waits for room: less than the time for the first message of a call.
+const WAIT_MAX: Duration = Duration::from_secs(50);
 
 /// Memory of the messages of all nodes.
 #[derive(Default)]
@@ -104,11 +104,13 @@ impl Inbox {
         bytes: usize,
         own_max: usize,
     ) -> Option<Room> {
-        let mut held = self.held.lock();
-        if !held.has_room(node, bytes, own_max) {
-            return None;
+        if bytes > 0 {
+            let mut held = self.held.lock();
+            if !held.has_room(node, bytes, own_max) {
+                return None;
+            }
+            held.add(node, bytes);
         }
-        held.add(node, bytes);
         Some(Room { inbox: Arc::clone(self), node, bytes })
     }
 
@@ -161,6 +163,9 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
         self.inbox.held.lock().remove(self.node, self.bytes);
         self.inbox.freed.notify_waiters();
     }

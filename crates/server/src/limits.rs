@@ -21,7 +21,7 @@ const GUESTS_MAX: usize = 4096;
 const GUESTS_OF_ORIGIN_MAX: usize = 2048;
 /// Maximum number of connections of one node with windows of full size. Its further connections
 /// have small windows, so that what nobody reads of them takes little memory.
-const WIDE_CONNECTIONS_OF_NODE_MAX: usize = 8;
+const WIDE_CONNECTIONS_OF_NODE_MAX: usize = 16;
 /// Maximum number of calls of one node at once: more than one connection may have. A call may need
 /// a thread for as long as it lasts, so this is a small part of the threads that nodes have.
 const CALLS_OF_NODE_MAX: usize = 512;

@@ -14,8 +14,8 @@
 //! 3. No message waits for ever. A message that waits leaves its bytes in the windows of HTTP/2,
 //!    where they may hold up the bytes of a message of the same connection that has its room. So
 //!    only one call of a connection waits. It fills the window of its stream, which is at most half
-//!    of the connection's: the other half stays for calls that have their room. Those go on, and
-//!    give the room back. The wait has an end besides.
+//!    of the connection's: the other half stays for calls that have their room. A backup among
+//!    them may fill that half while it waits for commits, so the wait has an end besides.
 //! 4. A client takes the refusal for a server that is away. It connects again after a pause, and
 //!    goes on from what was committed.
 
@@ -33,7 +33,7 @@ use tonic::Status;
 use tonic::body::Body;
 use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
 
-use crate::inbox::{BACKUP_BYTES_MAX, CallRooms, Inbox, NODE_BYTES_MAX, Room};
+use crate::inbox::{BACKUP_BYTES_MAX, CallRooms, Inbox, NODE_BYTES_MAX, Room, SHORT_BYTES};
 use crate::refusal;
 
 const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES / 2, "rule 3");
@@ -215,7 +215,11 @@ impl MeteredBody {
     /// Finds room for a message of `length` bytes.
     async fn admit(&mut self, length: usize) -> Result<(), Status> {
         self.terms.check(length)?;
-        let growth = length.saturating_sub(self.buffer.bytes());
+        let growth = match length.saturating_sub(self.buffer.bytes()) {
+            // A long message is no short one because the buffer grows by little.
+            growth if growth > 0 && length > SHORT_BYTES => growth.max(SHORT_BYTES + 1),
+            growth => growth,
+        };
         let memory = self.terms.memory(length);
         let mut room = self.meter.take(growth + memory, self.terms).await?;
         self.buffer.merge(room.split(growth));

@@ -452,14 +452,16 @@ impl NodeService for NodeSessions {
         request: Request<proto::StageRequest>,
     ) -> Result<Response<Self::StageStream>, Status> {
         let activities = self.edge.activities.clone();
+        let right = Caller::of(&request).right;
         Ok(self.stream(request, move |store, node, request, replies| {
             let _seat = activities.begin(node.id, ActivityKind::Recall, &request.filespace);
             let filespace = filespace(store, node, &request.filespace)?;
             let order = messages::recall::order(&request)?;
             let reader = messages::recall::reader(node, request.purpose);
+            drop(request.copies);
             let _reading = store.use_packs(false);
-            let mut client = recall::Client { replies };
-            selection::stage_copies(store, filespace.id, &order, reader, &mut client)
+            let mut client = recall::Client { replies, right };
+            selection::stage_copies(store, filespace.id, order, reader, &mut client)
         }))
     }
 

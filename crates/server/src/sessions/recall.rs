@@ -4,17 +4,23 @@ use store::selection::{RecallListener, RecallMessage};
 use wire::proto;
 
 use super::stream::Replies;
+use crate::gate::CallRight;
 use crate::messages::recall;
 
 /// The client at the other end of the stream.
 pub(super) struct Client<'a> {
     pub(super) replies: &'a Replies<proto::StageReply>,
+    /// Holds the memory of the order until the plan is sent.
+    pub(super) right: CallRight,
 }
 
 impl RecallListener for Client<'_> {
     fn send(&mut self, message: RecallMessage) -> bool {
         let reply = proto::StageReply { message: Some(recall::message(message)) };
-        self.replies.blocking_send(Ok(reply)).is_ok()
+        let is_sent = self.replies.blocking_send(Ok(reply)).is_ok();
+        // The plan comes first. After it the order is not needed any more.
+        self.right.forget_messages();
+        is_sent
     }
 
     fn is_listening(&self) -> bool {

@@ -100,16 +100,19 @@ struct OrderedCopy {
 pub fn stage_copies(
     store: &Arc<Store>,
     filespace: FilespaceId,
-    order: &RecallOrder,
+    order: RecallOrder,
     reader: Reader,
     listener: &mut dyn RecallListener,
 ) -> Result<(), StoreError> {
-    let Search { found, unknown, unreadable } = find(store, filespace, &order.copies)?;
+    let RecallOrder { copies, is_preview } = order;
+    let Search { found, unknown, unreadable } = find(store, filespace, &copies)?;
+    // A recall may take days, and millions of copies much memory.
+    drop(copies);
     let Plan { mut recall, packs } = Plan::new(store, found);
     recall.unknown = unknown;
     recall.unavailable.extend(unreadable);
     send(listener, RecallMessage::Plan(recall))?;
-    if order.is_preview || packs.is_empty() {
+    if is_preview || packs.is_empty() {
         return Ok(());
     }
     let mut ahead = EarlyRequests::new(&store.volumes, reader, packs);

@@ -58,7 +58,7 @@ fn a_damaged_batch_costs_its_own_copies_only() {
     let copies = [copy(3, 1), copy(2, 0), copy(2, 1), copy(1, 7), copy(1, 0), copy(9, 9)];
     let order = RecallOrder { copies: copies.to_vec(), is_preview: true };
     let mut keeper = PlanKeeper::default();
-    stage_copies(&server.store, server.filespace, &order, Reader::server(), &mut keeper)
+    stage_copies(&server.store, server.filespace, order, Reader::server(), &mut keeper)
         .expect("the others are planned");
     let plan = keeper.0.expect("a plan");
     let planned: BTreeSet<u32> = plan.order.iter().copied().collect();
