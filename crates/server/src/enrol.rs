@@ -109,7 +109,7 @@ fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificat
         .redeem_token(&hash, &issued.serial, issued.expires, now)
         .map_err(refused)?;
     // The other certificates of the node have ended. An agent that came with one of them would keep
-    // the place of the node's agent.
+    // the place of the node's agent. At another server of the catalogue it does.
     edge.identities.cut(node.id);
     tracing::info!(node = %node.name, "enrolled");
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })

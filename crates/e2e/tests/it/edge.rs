@@ -222,11 +222,17 @@ fn large_messages_in_all_calls_of_a_node_take_a_bounded_memory() {
     let kinds = [(STAGE, &large), (HELLO, &large), (PAGES, &question), (DIGESTS_OF, &question)];
     let mut clients: Vec<HostileClient> =
         (0..8).map(|_| connect(&scene, Credential::Node(captured.home()))).collect();
+    // All sessions are open before one of them takes room that the next would need.
+    let mut backups = Vec::new();
     for (number, client) in clients.iter_mut().enumerate() {
         for session in 0..BACKUPS_OF_NODE / 8 {
-            let call = open_backup(client, &format!("/{number}/{session}"));
-            client.send_part(call, large.clone());
+            backups.push((number, open_backup(client, &format!("/{number}/{session}"))));
         }
+    }
+    for (number, call) in backups {
+        clients[number].send_part(call, large.clone());
+    }
+    for client in &mut clients {
         let others = (CALLS_OF_NODE - BACKUPS_OF_NODE) / 8;
         for (path, body) in kinds.iter().cycle().take(others) {
             client.open_with(path, (*body).clone());
@@ -260,7 +266,7 @@ fn questions_of_a_node_that_takes_no_answers_take_a_bounded_memory() {
     let folder = scene.tree.join("folder-00");
     let folder = folder.strip_prefix(filespace).expect("the tree is in the filespace");
     let directory = format!("/{}/", folder.display());
-    // Questions are longer than they have to be, so that few answers fill the client's window.
+    // Questions are longer than they have to be, so that those without an answer fill the windows.
     let fields = [(1, filespace.as_bytes()), (2, directory.as_bytes()), (15, &[0; 1000][..])];
     let question = fields.map(|(number, content)| any_field(number, content)).concat();
     let mut client = connect(&scene, Credential::Node(captured.home()));
@@ -300,7 +306,8 @@ fn backups_go_on_while_their_node_has_little_memory_left() {
         let call = open_backup(&mut client, &format!("/held-{number}"));
         client.send_part(call, part(mib, 0));
     }
-    let running: Vec<_> = trees.iter().map(|tree| scene.node.spawn_backup(tree, &[])).collect();
+    let begin = |tree: &std::path::PathBuf| scene.node.spawn_backup(tree, &["--wait", "2m"]);
+    let running: Vec<_> = trees.iter().map(begin).collect();
     for backup in running {
         backup.wait().expect(&[0]).counts(&[("failed", 0)]);
     }

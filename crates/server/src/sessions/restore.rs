@@ -61,9 +61,12 @@ impl<'a> Client<'a> {
         if now < self.next_look {
             return Ok(());
         }
-        self.next_look = now + LOOK_PAUSE;
+        let admitted = (self.is_admitted)();
+        // A look at a catalogue that is away takes long. The data goes on for as long after it.
+        let looked = sys::clock::monotonic();
+        self.next_look = looked + LOOK_PAUSE.max(looked.saturating_duration_since(now));
         let is_refusal = |code| matches!(code, Code::PermissionDenied | Code::Unauthenticated);
-        match (self.is_admitted)() {
+        match admitted {
             Err(status) if is_refusal(status.code()) => Err(status),
             _ => Ok(()),
         }
