@@ -116,8 +116,7 @@ struct Files<'a> {
 impl Files<'_> {
     /// Returns the contents of all pieces, if all their quanta arrived recently.
     fn contents(&self, pieces: &[Piece]) -> Option<Vec<Vec<u8>>> {
-        let (key, seal_keys) = (&self.link.domain_key, &self.link.seal_keys);
-        pieces.iter().map(|piece| self.recent.content(piece, key, seal_keys)).collect()
+        self.recent.contents(pieces, &self.link.domain_key, &self.link.seal_keys)
     }
 
     /// Fills a file whose content is in the memory. Returns false if the content is not there.

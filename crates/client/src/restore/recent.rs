@@ -1,5 +1,5 @@
-//! Recently received quanta. Small files that were migrated together lie in one quantum, but are
-//! recalled one by one.
+//! Recently received quanta. Small files that were stored together lie in one quantum, but may be
+//! recalled or restored one by one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,13 +39,22 @@ impl RecentQuanta {
         quanta.truncate(QUANTA_MAX);
     }
 
-    /// Returns the content of `piece`, if its quantum is in the memory and the chunk is undamaged.
-    pub(crate) fn content(
+    /// Returns the contents of all `pieces`, if the memory has all of them.
+    pub(crate) fn contents(
         &self,
-        piece: &Piece,
+        pieces: &[Piece],
         key: &DomainKey,
         seal_keys: &[SealKey],
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Vec<Vec<u8>>> {
+        let whole = |piece: &Piece| {
+            let content = self.content(piece, key, seal_keys)?;
+            (content.len() == piece.bytes as usize).then_some(content)
+        };
+        pieces.iter().map(whole).collect()
+    }
+
+    /// Returns the content of `piece`, if its quantum is in the memory and the chunk is undamaged.
+    fn content(&self, piece: &Piece, key: &DomainKey, seal_keys: &[SealKey]) -> Option<Vec<u8>> {
         let quantum = self.holding(piece.place)?;
         let index = usize::try_from(piece.place - quantum.first_place).ok()?;
         let chunk = quantum.raw.chunks().nth(index)?;
@@ -93,6 +102,11 @@ mod tests {
         recent.put(quantum(10, &[b"abc", b"def"], &key));
         assert_eq!(content(11).as_deref(), Some(&b"def"[..]));
         assert_eq!((content(9), content(12)), (None, None));
+        let pieces = [piece(11), piece(10)];
+        let contents = |pieces: &[Piece]| recent.contents(pieces, &key, &[]);
+        assert_eq!(contents(&pieces), Some(vec![b"def".to_vec(), b"abc".to_vec()]));
+        assert_eq!(contents(&[piece(10), piece(12)]), None);
+        assert_eq!(contents(&[Piece { bytes: 2, ..piece(10) }]), None);
         let mut damaged = quantum(20, &[b"xyz"], &key);
         damaged.digests[0] ^= 1;
         recent.put(damaged);
