@@ -92,6 +92,14 @@ pub(crate) fn places<'a>(
     places
 }
 
+/// Returns the place of the absolute `path` in the innermost filespace that may hold it.
+pub(crate) fn innermost<'a>(
+    filespaces: impl Iterator<Item = &'a [u8]>,
+    path: &[u8],
+) -> Option<Place> {
+    candidates(filespaces, path).into_iter().next()
+}
+
 /// Returns the place of the absolute `path` in each filespace that may hold it, innermost first.
 fn candidates<'a>(filespaces: impl Iterator<Item = &'a [u8]>, path: &[u8]) -> Vec<Place> {
     let mut places: Vec<Place> = filespaces.filter_map(|name| place(name, path)).collect();

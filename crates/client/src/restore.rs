@@ -25,6 +25,7 @@ mod ranges;
 mod recall;
 mod receive;
 mod recent;
+mod several;
 mod tally;
 mod tree;
 mod verify;
@@ -43,7 +44,9 @@ pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
 pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
-use self::receive::receive;
+use self::receive::{Receipt, receive};
+use self::recent::RecentQuanta;
+use self::several::{Portion, Siblings, by_directory};
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
 use crate::error::{ClientError, ErrorKind};
@@ -92,20 +95,20 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     if options.to.is_some() {
         refuse_namesakes(&options.paths)?;
     }
-    for path in &options.paths {
-        let path = normalise(path)?;
-        let mut found = false;
-        for filespaces in &origins {
-            found = found || restore_path(link, options, filespaces, &path, tally)?;
-        }
-        if !found {
-            let missing = match &options.origin {
-                Origin::Backups => nothing_stored(link, &origins[0], &path, &options.which),
-                Origin::Archives(_) => not_archived(&path),
-            };
-            let failure = missing.one_of_several(options.paths.len())?;
-            tally.fail(path, failure);
-        }
+    let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
+    let mut missing = paths?;
+    let recent = (missing.len() > 1).then(RecentQuanta::default);
+    let restoration = Restoration { link, options, tally, recent };
+    for filespaces in &origins {
+        missing = restoration.restore(filespaces, missing)?;
+    }
+    for path in missing {
+        let absence = match &options.origin {
+            Origin::Backups => nothing_stored(link, &origins[0], &path, &options.which),
+            Origin::Archives(_) => not_archived(&path),
+        };
+        let failure = absence.one_of_several(options.paths.len())?;
+        tally.fail(path, failure);
     }
     Ok(())
 }
@@ -149,32 +152,93 @@ fn not_archived(path: &[u8]) -> Absence {
     })
 }
 
-/// Restores one path from the first filespace that has it, innermost mount point first. Returns
-/// true if a filespace has it.
-fn restore_path(
-    link: &Link,
-    options: &RestoreOptions,
-    filespaces: &[Vec<u8>],
-    path: &[u8],
-    tally: &Tally,
-) -> Result<bool, ClientError> {
-    for place in places(filespaces.iter().map(Vec::as_slice), path) {
-        let selection = options.selection(&place);
-        let directories = std::iter::once(place.below());
-        let objects = link.count_objects(&place.filespace, directories)?;
-        tally.progress.objects_expected.fetch_add(objects, Relaxed);
-        let mut maker = Maker::new(&place, options, tally)?;
-        let received = receive(link, &selection, None, &mut maker, tally)?;
-        maker.finish();
-        let is_here = received.versions > 0 || received.unreadable.is_some();
-        if let Some(error) = received.unreadable {
-            tally.fail(path.to_vec(), error.message);
+/// Restore of the paths of a command.
+struct Restoration<'a> {
+    link: &'a Link,
+    options: &'a RestoreOptions,
+    tally: &'a Tally,
+    /// Quanta that came for the last paths; `None` for a single path.
+    recent: Option<RecentQuanta>,
+}
+
+impl Restoration<'_> {
+    /// Restores those of `paths` that `filespaces` have. Returns the other paths.
+    fn restore(
+        &self,
+        filespaces: &[Vec<u8>],
+        paths: Vec<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        let mut missing = Vec::new();
+        for paths in by_directory(paths) {
+            for path in self.restore_siblings(filespaces, paths)? {
+                if !self.restore_path(filespaces, &path)? {
+                    missing.push(path);
+                }
+            }
         }
-        if is_here {
-            return Ok(true);
-        }
+        Ok(missing)
     }
-    Ok(false)
+
+    /// Restores those of `paths`, all of one directory, that can be received together. Returns the
+    /// other paths.
+    fn restore_siblings(
+        &self,
+        filespaces: &[Vec<u8>],
+        paths: Vec<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        let Some(siblings) = Siblings::of(filespaces, &paths) else { return Ok(paths) };
+        let place = siblings.place.clone();
+        let directories = std::iter::once(place.directory.clone());
+        let objects = self.link.count_objects(&place.filespace, directories)?;
+        if !siblings.are_many_of(objects) {
+            return Ok(paths);
+        }
+        self.tally.progress.objects_expected.fetch_add(siblings.count(), Relaxed);
+        let selection = Selection::of_directory(&place.filespace, place.directory.clone());
+        let selection = selection.with_versions(&self.options.which);
+        // Paths that the server cannot read are received alone, so that each failure is named.
+        let (_, siblings) = self.receive(&place, &selection, Some(siblings))?;
+        Ok(match siblings {
+            Some(siblings) => siblings.rest(paths),
+            None => paths,
+        })
+    }
+
+    /// Restores one path from the first filespace that has it, innermost mount point first. Returns
+    /// true if a filespace has it.
+    fn restore_path(&self, filespaces: &[Vec<u8>], path: &[u8]) -> Result<bool, ClientError> {
+        for place in places(filespaces.iter().map(Vec::as_slice), path) {
+            let directories = std::iter::once(place.below());
+            let objects = self.link.count_objects(&place.filespace, directories)?;
+            self.tally.progress.objects_expected.fetch_add(objects, Relaxed);
+            let selection = self.options.selection(&place);
+            let (received, _) = self.receive(&place, &selection, None)?;
+            let is_here = received.versions > 0 || received.unreadable.is_some();
+            if let Some(error) = received.unreadable {
+                self.tally.fail(path.to_vec(), error.message);
+            }
+            if is_here {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Receives what is wanted of `selection`: all of it, or `siblings`, which are returned.
+    fn receive(
+        &self,
+        place: &Place,
+        selection: &Selection,
+        siblings: Option<Siblings>,
+    ) -> Result<(Receipt, Option<Siblings>), ClientError> {
+        let maker = Maker::new(place, self.options, self.tally)?;
+        let recent = self.recent.as_ref();
+        let mut portion = Portion { maker, link: self.link, siblings, recent };
+        let received = receive(self.link, selection, None, &mut portion, self.tally)?;
+        let Portion { maker, siblings, .. } = portion;
+        maker.finish();
+        Ok((received, siblings))
+    }
 }
 
 #[cfg(test)]

@@ -166,6 +166,8 @@ mod service;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]
+mod several_paths;
+#[cfg(test)]
 mod sharing;
 #[cfg(test)]
 mod snapshots;
