@@ -152,7 +152,8 @@ pub enum ReplaceRule {
 pub struct RestoreOptions {
     /// Absolute paths of the objects when they were backed up.
     pub paths: Vec<Vec<u8>>,
-    /// Folder that receives the last component of each path; `None` restores to the original path.
+    /// Folder that receives the last component of each path, or more of it if two paths have the
+    /// same last component; `None` restores to the original path.
     pub to: Option<Vec<u8>>,
     pub which: VersionChoice,
     pub replace: ReplaceRule,

@@ -16,6 +16,7 @@ mod batch;
 mod batches;
 mod destination;
 mod image;
+mod layout;
 mod links;
 mod make;
 mod opener;
@@ -31,7 +32,6 @@ mod tree;
 mod verify;
 mod window;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -39,6 +39,7 @@ pub(crate) use self::batch::small_files;
 pub use self::batch::{Reach, SmallFile, SmallFileSink};
 pub(crate) use self::image::restore as restore_image;
 pub use self::image::{ImageReader, ImageRestoration, ImageRestoreReport, ImageTarget, LostRange};
+use self::layout::{Base, Layout};
 use self::make::Maker;
 pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
@@ -49,11 +50,11 @@ use self::recent::RecentQuanta;
 use self::several::{Portion, Siblings, by_directory};
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
-use crate::error::{ClientError, ErrorKind};
+use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::versions::Selection;
 use crate::options::{Origin, RestoreOptions, RestorePart};
-use crate::path::{Place, components, normalise, places};
+use crate::path::{Place, normalise, places};
 use crate::progress::{Phase, Progress};
 use crate::remains::{Absence, nothing_stored};
 use crate::report::RestoreReport;
@@ -92,13 +93,11 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
             archives.iter().map(|archive| filespaces(&mut archive.filespaces())).collect()
         }
     };
-    if options.to.is_some() {
-        refuse_namesakes(&options.paths)?;
-    }
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let mut missing = paths?;
     let recent = (missing.len() > 1).then(RecentQuanta::default);
-    let restoration = Restoration { link, options, tally, recent };
+    let layout = Layout::new(options.to.as_deref(), &missing);
+    let restoration = Restoration { link, options, layout, tally, recent };
     for filespaces in &origins {
         missing = restoration.restore(filespaces, missing)?;
     }
@@ -124,28 +123,6 @@ impl RestoreOptions {
     }
 }
 
-/// Fails if two paths have the same last component, because their objects would mix in the target.
-fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
-    let mut names = HashMap::new();
-    for path in paths {
-        let plain = normalise(path)?;
-        let name = components(&plain).last().unwrap_or_default().to_vec();
-        match names.insert(name.clone(), plain.clone()) {
-            Some(before) if before != plain => {
-                let [before, path, name] =
-                    [before, plain, name].map(|bytes| model::escaped(&bytes));
-                let message = format!(
-                    "{before} and {path} would both become {name} in the target; restore them \
-                     one at a time, to different targets"
-                );
-                return Err(ClientError::new(ErrorKind::Usage, message));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 fn not_archived(path: &[u8]) -> Absence {
     Absence::new(path, |subject, _| {
         format!("these archives do not have {subject}; 'holdfast archives' shows all archives")
@@ -156,6 +133,7 @@ fn not_archived(path: &[u8]) -> Absence {
 struct Restoration<'a> {
     link: &'a Link,
     options: &'a RestoreOptions,
+    layout: Layout,
     tally: &'a Tally,
     /// Quanta that came for the last paths; `None` for a single path.
     recent: Option<RecentQuanta>,
@@ -197,7 +175,8 @@ impl Restoration<'_> {
         let selection = Selection::of_directory(&place.filespace, place.directory.clone());
         let selection = selection.with_versions(&self.options.which);
         // Paths that the server cannot read are received alone, so that each failure is named.
-        let (_, siblings) = self.receive(&place, &selection, Some(siblings))?;
+        let base = self.layout.base(&paths[0], &place);
+        let (_, siblings) = self.receive(&place, &base, &selection, Some(siblings))?;
         Ok(match siblings {
             Some(siblings) => siblings.rest(paths),
             None => paths,
@@ -212,7 +191,8 @@ impl Restoration<'_> {
             let objects = self.link.count_objects(&place.filespace, directories)?;
             self.tally.progress.objects_expected.fetch_add(objects, Relaxed);
             let selection = self.options.selection(&place);
-            let (received, _) = self.receive(&place, &selection, None)?;
+            let base = self.layout.base(path, &place);
+            let (received, _) = self.receive(&place, &base, &selection, None)?;
             let is_here = received.versions > 0 || received.unreadable.is_some();
             if let Some(error) = received.unreadable {
                 self.tally.fail(path.to_vec(), error.message);
@@ -228,34 +208,16 @@ impl Restoration<'_> {
     fn receive(
         &self,
         place: &Place,
+        base: &Base,
         selection: &Selection,
         siblings: Option<Siblings>,
     ) -> Result<(Receipt, Option<Siblings>), ClientError> {
-        let maker = Maker::new(place, self.options, self.tally)?;
+        let maker = Maker::new(place, base, self.options, self.tally)?;
         let recent = self.recent.as_ref();
         let mut portion = Portion { maker, link: self.link, siblings, recent };
         let received = receive(self.link, selection, None, &mut portion, self.tally)?;
         let Portion { maker, siblings, .. } = portion;
         maker.finish();
         Ok((received, siblings))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_with_the_same_end_cannot_share_a_target() {
-        for (paths, is_refused) in [
-            (&["/a/x", "/b/x"][..], true),
-            (&["/a/x", "/a/y"], false),
-            (&["/a/x", "/a/./x/"], false),
-            (&["/", "/a"], false),
-        ] {
-            let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
-            let refusal = refuse_namesakes(&paths).err().map(|error| error.kind);
-            assert_eq!(refusal, is_refused.then_some(ErrorKind::Usage), "{paths:?}");
-        }
     }
 }

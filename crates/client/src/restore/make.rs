@@ -10,6 +10,7 @@ use sys::{Dir, NewFile, ObjectStatus};
 
 use super::attributes::note_refusals;
 use super::destination::Destination;
+use super::layout::{Base, above};
 use super::links::{Group, Links, Spot, Turn};
 use super::presence::{NameState, Presence};
 use super::tally::Tally;
@@ -17,7 +18,7 @@ use super::tree::{DirState, Site, Tree, is_too_deep};
 use crate::error::ClientError;
 use crate::link::versions::{Entry, has_data};
 use crate::options::{ReplaceRule, RestoreOptions, RestorePart};
-use crate::path::{Place, absolute, components};
+use crate::path::{Place, components};
 
 /// Maker of the selected objects, below one place of the target.
 pub(super) struct Maker<'a> {
@@ -74,16 +75,15 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Maker<'a> {
+    /// Makes a maker below `base`, which stands for the directory of `place`.
     pub(super) fn new(
         place: &Place,
+        base: &Base,
         options: &RestoreOptions,
         tally: &'a Tally,
     ) -> Result<Self, ClientError> {
-        let above = match &place.name {
-            Some(_) => place.directory.clone(),
-            None => DirPath::root(),
-        };
-        let base = open_base(place, &above, options)?;
+        let above = above(place);
+        let base = base.make()?;
         let again = Arc::new(
             base.try_clone()
                 .map_err(|error| ClientError::file("open", Path::new("the target"), &error))?,
@@ -398,25 +398,6 @@ fn clear_other(dir: &Dir, name: &[u8]) -> io::Result<()> {
         Ok(Some(found)) if found.stat.kind == Kind::Directory => dir.remove(name, true),
         _ => Ok(()),
     }
-}
-
-fn open_base(place: &Place, above: &DirPath, options: &RestoreOptions) -> Result<Dir, ClientError> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = match &options.to {
-        Some(to) => to.clone(),
-        None => absolute(&place.filespace, above.as_bytes()),
-    };
-    let shown = Path::new(std::ffi::OsStr::from_bytes(&path));
-    let opened = match Dir::open(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::create_dir_all(shown)
-            .and_then(|()| Dir::open(&path))
-            .map_err(|error| ClientError::file("make", shown, &error)),
-        other => other.map_err(|error| ClientError::file("open", shown, &error)),
-    }?;
-    opened
-        .check_writable()
-        .map_err(|error| ClientError::file("write to", shown, &error))?;
-    Ok(opened)
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@
 //! it is reached by one name after the other, without following symbolic links.
 
 use std::io;
-use std::path::Path;
 
 use model::{DirPath, Kind};
 use sys::Dir;
 
+use super::layout::{Base, Layout, above, is_absence};
 use super::presence::{NameState, Presence};
-use super::refuse_namesakes;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Entry;
@@ -27,15 +26,15 @@ pub(crate) fn plan(
     progress: &Progress,
 ) -> Result<RestorePlan, ClientError> {
     let filespaces = link.filespaces_of(None)?;
-    if options.to.is_some() {
-        refuse_namesakes(&options.paths)?;
-    }
+    let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
+    let paths = paths?;
+    let layout = Layout::new(options.to.as_deref(), &paths);
     let mut plan = RestorePlan { node: link.hello().node.clone(), ..RestorePlan::default() };
-    for path in &options.paths {
-        let path = normalise(path)?;
+    for path in paths {
         let mut is_found = false;
         for place in places(filespaces.iter().map(Vec::as_slice), &path) {
-            is_found = is_found || plan_place(link, options, &place, progress, &mut plan)?;
+            let base = layout.base(&path, &place);
+            is_found = is_found || plan_place(link, options, (&place, &base), progress, &mut plan)?;
         }
         if !is_found {
             let missing = nothing_stored(link, &filespaces, &path, &options.which);
@@ -50,20 +49,12 @@ pub(crate) fn plan(
 fn plan_place(
     link: &Link,
     options: &RestoreOptions,
-    place: &Place,
+    (place, base): (&Place, &Base),
     progress: &Progress,
     plan: &mut RestorePlan,
 ) -> Result<bool, ClientError> {
-    let above = match &place.name {
-        Some(_) => place.directory.clone(),
-        None => DirPath::root(),
-    };
-    let base = match &options.to {
-        Some(to) => to.clone(),
-        None => absolute(&place.filespace, above.as_bytes()),
-    };
     let presence = Presence { replace: options.replace, owner: sys::process::is_root() };
-    let mut target = Target { base: open(&base)?, above, at: None };
+    let mut target = Target { base: base.open()?, above: above(place), at: None };
     let mut listing = link.list(&options.selection(place))?;
     let mut is_found = false;
     while let Some(entries) = listing.next()? {
@@ -145,22 +136,5 @@ impl Target {
             };
         }
         Ok(Some(dir))
-    }
-}
-
-/// Returns true if there is no directory of the name.
-fn is_absence(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-}
-
-fn open(base: &[u8]) -> Result<Option<Dir>, ClientError> {
-    use std::os::unix::ffi::OsStrExt as _;
-    match Dir::open(base) {
-        Ok(dir) => Ok(Some(dir)),
-        Err(error) if is_absence(&error) => Ok(None),
-        Err(error) => {
-            let shown = Path::new(std::ffi::OsStr::from_bytes(base));
-            Err(ClientError::file("open", shown, &error))
-        }
     }
 }

@@ -244,21 +244,6 @@ fn read_only_target_is_named() {
 }
 
 #[test]
-fn two_paths_of_one_name_are_not_mixed_in_a_target() {
-    let scene = Scene::new();
-    for top in ["one/n", "two/n"] {
-        fs::create_dir_all(scene.tree.join(top)).unwrap();
-        fs::write(scene.tree.join(top).join("f"), top).unwrap();
-    }
-    scene.backup();
-    let [one, two, out] = ["one/n", "two/n", "../out"].map(|name| scene.tree.join(name));
-    let paths = [one, two].map(|path| path.to_str().unwrap().to_owned());
-    let arguments = ["restore", &paths[0], &paths[1], "--to", out.to_str().unwrap()];
-    scene.node.run(&arguments).expect(&[12]).says("/one/n").says("/two/n");
-    assert!(!out.is_dir(), "the folder should not be made");
-}
-
-#[test]
 fn verification_of_what_is_not_stored_is_no_success() {
     let scene = Scene::with_files(3, 10);
     scene.backup();

@@ -84,3 +84,59 @@ fn paths_of_one_directory_are_restored_with_their_links_and_content() {
     assert_eq!(fs::read(out.join("file-0007")).unwrap(), b"newer");
     assert_eq!(fs::metadata(out.join("file-0008")).unwrap().len(), 100);
 }
+
+/// The restore was refused, and so was the example of the guide.
+#[test]
+fn paths_of_one_name_are_kept_apart_in_a_target() {
+    let scene = Scene::new();
+    let letters = [("ann", "one"), ("ann", "two"), ("bob", "one"), ("carl", "three")];
+    for (person, name) in letters {
+        let folder = scene.tree.join(person).join("letters");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(name), format!("{name} of {person}")).unwrap();
+    }
+    scene.backup();
+    let path = |person: &str, name: &str| scene.tree.join(person).join("letters").join(name);
+    let content = |path: PathBuf| fs::read_to_string(path).unwrap();
+    // Without namesakes everything goes directly into the folder.
+    let out = scene.scratch.folder("plain");
+    scene
+        .node
+        .restore(&path("*", "t*"), &out, &[])
+        .expect(&[0])
+        .counts(&[("restored", 2)]);
+    assert_eq!(content(out.join("two")), "two of ann");
+    assert_eq!(content(out.join("three")), "three of carl");
+
+    let out = scene.scratch.join("pattern");
+    let plan = scene.node.restore(&path("*", "*o*"), &out, &["--dry-run"]).expect(&[0]).json();
+    assert_eq!(plan["restore"]["objects"], 3);
+    assert!(!out.is_dir(), "a dry run makes no folder");
+    scene
+        .node
+        .restore(&path("*", "*o*"), &out, &[])
+        .expect(&[0])
+        .counts(&[("restored", 3)]);
+    let plan = scene.node.restore(&path("*", "*o*"), &out, &["--dry-run"]).expect(&[0]).json();
+    assert_eq!(plan["exists"]["objects"], 3);
+    for (person, name) in &letters[..3] {
+        let back = out.join(person).join("letters").join(name);
+        assert_eq!(content(back), format!("{name} of {person}"));
+    }
+
+    let list = [path("ann", "one"), path("bob", "one")];
+    let list = file_list(&scene, "list", &list);
+    let out = scene.scratch.join("listed");
+    let words = ["restore", "--filelist", &list, "--json", "--to", out.to_str().unwrap()];
+    scene.node.run(&words).expect(&[0]).counts(&[("restored", 2)]);
+    assert_eq!(content(out.join("bob/letters/one")), "one of bob");
+
+    // Directories are kept with their content.
+    let both = ["ann", "bob"].map(|person| scene.tree.join(person).join("letters"));
+    let both = both.each_ref().map(|path| path.to_str().unwrap());
+    let out = scene.scratch.join("both");
+    let words = ["restore", both[0], both[1], "--to", out.to_str().unwrap()];
+    scene.node.run(&words).expect(&[0]);
+    assert_eq!(content(out.join("ann/letters/two")), "two of ann");
+    assert_eq!(content(out.join("bob/letters/one")), "one of bob");
+}

@@ -106,13 +106,6 @@ fn a_restore_understands_wildcards_and_lists_of_paths() {
         .expect(&[0])
         .counts(&[("restored", 2)]);
     assert_eq!(fs::read(out.join("two.txt")).unwrap(), b"22");
-    // Two letters of this name would mix.
-    let both = pattern(&scene, "*/letters/one.txt");
-    scene
-        .node
-        .restore(Path::new(&both), &out, &[])
-        .expect(&[12])
-        .says("would both become");
 
     let list = scene.scratch.join("list");
     let out = scene.scratch.folder("listed");

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// List the objects that would be restored, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Put the objects into this folder instead of their old places
+    /// Put the objects into this folder instead of their old places; if two paths end with the same
+    /// name, all are kept below the deepest directory that holds them
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// Restore the state of this time

@@ -26,7 +26,8 @@ pub(crate) struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     archives: archives::ArchiveArgs,
-    /// Put the objects into this folder instead of their old places
+    /// Put the objects into this folder instead of their old places; if two paths end with the same
+    /// name, all are kept below the deepest directory that holds them
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// Condition under which an existing object that differs is replaced [default: replace in

@@ -12,6 +12,7 @@ use model::{Attributes, ChunkRange, ClassId, PackNumber, ServerTime, Stat, Times
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::super::layout::Layout;
 use super::*;
 use crate::options::{Origin, VersionChoice};
 use crate::path::split;
@@ -83,7 +84,8 @@ impl Scene {
         let tally = Tally::new(Arc::new(Progress::default()));
         let filespace = b"/".to_vec();
         let place = Place { filespace, directory: DirPath::above_root(), name: None };
-        let mut maker = Maker::new(&place, options, &tally).unwrap();
+        let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
+        let mut maker = Maker::new(&place, &base, options, &tally).unwrap();
         let taken: Vec<_> = versions
             .iter()
             .map(|version| (version, maker.take(version.entry.clone())))
@@ -553,7 +555,8 @@ fn the_target_is_made_or_refused_by_name() {
     let tally = Tally::new(Arc::new(Progress::default()));
     let filespace = b"/".to_vec();
     let place = Place { filespace, directory: DirPath::above_root(), name: None };
-    let error = Maker::new(&place, &options, &tally).err().expect("a file is no target");
+    let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
+    let error = Maker::new(&place, &base, &options, &tally).err().expect("a file is no target");
     assert!(error.message.contains("new/below/f"), "{}", error.message);
 }
 

@@ -1,0 +1,206 @@
+//! Layout: the folder of the target that each path goes into.
+//!
+//! Objects go into the folder of `--to` under their own names. If two paths have the same name,
+//! all paths are kept below the deepest directory that holds all of them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use model::DirPath;
+use sys::Dir;
+
+use crate::error::ClientError;
+use crate::path::{Place, absolute, components};
+
+/// Layout of the target of a restore.
+pub(super) struct Layout {
+    /// Folder of `--to`; `None` for the old places.
+    to: Option<Vec<u8>>,
+    /// Number of components at the beginning of each path that are left out, if the paths are kept
+    /// in the target.
+    left_out: Option<usize>,
+}
+
+impl Layout {
+    /// Returns the layout for `paths`, which are plain.
+    pub(super) fn new(to: Option<&[u8]>, paths: &[Vec<u8>]) -> Self {
+        let is_kept = to.is_some() && has_namesakes(paths);
+        Self { to: to.map(<[u8]>::to_vec), left_out: is_kept.then(|| shared(paths)) }
+    }
+
+    /// Returns the base for `path`, which is stored at `place`.
+    pub(super) fn base(&self, path: &[u8], place: &Place) -> Base {
+        let Some(to) = &self.to else {
+            let folder = absolute(&place.filespace, above(place).as_bytes());
+            return Base { folder, below: Vec::new() };
+        };
+        let below = self.left_out.map_or_else(Vec::new, |left_out| {
+            // The content of a filespace goes into a folder that stands for its mount point.
+            let own = usize::from(place.name.is_some());
+            let kept = components(path).count().saturating_sub(own);
+            let parts = components(path).take(kept).skip(left_out);
+            parts.map(<[u8]>::to_vec).collect()
+        });
+        Base { folder: to.clone(), below }
+    }
+}
+
+/// Returns the directory of the filespace that the base of `place` stands for.
+pub(super) fn above(place: &Place) -> DirPath {
+    match &place.name {
+        Some(_) => place.directory.clone(),
+        None => DirPath::root(),
+    }
+}
+
+/// Returns true if two different paths have the same last component.
+fn has_namesakes(paths: &[Vec<u8>]) -> bool {
+    let mut names = BTreeMap::new();
+    paths.iter().any(|path| {
+        let name = components(path).last().unwrap_or_default();
+        *names.entry(name).or_insert(path) != path
+    })
+}
+
+/// Returns the number of components of the deepest directory that holds all `paths`.
+fn shared(paths: &[Vec<u8>]) -> usize {
+    let Some((first, others)) = paths.split_first() else { return 0 };
+    let alike = |path: &Vec<u8>| {
+        let both = components(first).zip(components(path));
+        both.take_while(|(one, other)| one == other).count().min(directories(path))
+    };
+    others.iter().map(alike).fold(directories(first), usize::min)
+}
+
+/// Returns the number of components above the last one.
+fn directories(path: &[u8]) -> usize {
+    components(path).count().saturating_sub(1)
+}
+
+/// Folder of the target that stands for the directory of a path.
+pub(super) struct Base {
+    /// Folder, which symbolic links may lead to.
+    folder: Vec<u8>,
+    /// Names of the folders below it, which are no symbolic links.
+    below: Vec<Vec<u8>>,
+}
+
+impl Base {
+    /// Opens the folder; `None` if it does not exist.
+    pub(super) fn open(&self) -> Result<Option<Dir>, ClientError> {
+        let opened = Dir::open(&self.folder).and_then(|folder| {
+            self.below.iter().try_fold(folder, |folder, name| folder.open_dir(name))
+        });
+        match opened {
+            Ok(dir) => Ok(Some(dir)),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) => Err(self.error("open", &error)),
+        }
+    }
+
+    /// Opens the folder, and makes it if it does not exist. Fails if nothing can be made in it.
+    pub(super) fn make(&self) -> Result<Dir, ClientError> {
+        let opened = match Dir::open(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(path_of(&self.folder))
+                    .and_then(|()| Dir::open(&self.folder))
+                    .map_err(|error| self.error("make", &error))
+            }
+            other => other.map_err(|error| self.error("open", &error)),
+        }?;
+        let mut names = self.below.iter();
+        let made = names.try_fold(opened, |folder, name| folder.make_dir(name));
+        let made = made.map_err(|error| self.error("make", &error))?;
+        made.check_writable().map_err(|error| self.error("write to", &error))?;
+        Ok(made)
+    }
+
+    fn error(&self, verb: &str, error: &io::Error) -> ClientError {
+        let path = [&[self.folder.clone()][..], &self.below[..]].concat().join(&b'/');
+        ClientError::file(verb, path_of(&path), error)
+    }
+}
+
+fn path_of(bytes: &[u8]) -> &Path {
+    use std::os::unix::ffi::OsStrExt as _;
+    Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// Returns true if there is no directory of the name.
+pub(super) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::innermost;
+
+    /// Checks the folders of `paths` in `/to`. `/home` is a filespace.
+    #[track_caller]
+    fn check(paths: &[&str], expected: &[&str]) {
+        let filespaces: [&[u8]; 2] = [b"/", b"/home"];
+        let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let layout = Layout::new(Some(b"/to"), &paths);
+        let folders: Vec<String> = paths
+            .iter()
+            .map(|path| {
+                let place = innermost(filespaces.into_iter(), path).expect("a place");
+                let base = layout.base(path, &place);
+                model::escaped(&[&[base.folder][..], &base.below[..]].concat().join(&b'/'))
+            })
+            .collect();
+        assert_eq!(folders, expected);
+    }
+
+    #[test]
+    fn paths_are_kept_if_two_have_the_same_name() {
+        check(&["/a/x", "/b/y"], &["/to", "/to"]);
+        check(&["/a/x", "/b/x"], &["/to/a", "/to/b"]);
+        check(&["/s/a/x", "/s/b/x", "/s/y"], &["/to/a", "/to/b", "/to"]);
+        check(&["/s/x", "/s/x/x"], &["/to", "/to/x"]);
+        check(&["/s/b/c/x", "/s/x"], &["/to/b/c", "/to"]);
+        check(&["/a/x", "/a/x"], &["/to", "/to"]);
+    }
+
+    #[test]
+    fn filespaces_are_parts_of_paths() {
+        check(&["/home/x", "/home/y/x", "/x"], &["/to/home", "/to/home/y", "/to"]);
+        // The folder stands for the mount point.
+        check(&["/home"], &["/to"]);
+        check(&["/home", "/s/home"], &["/to/home", "/to/s"]);
+        check(&["/"], &["/to"]);
+    }
+
+    #[test]
+    fn old_places_are_never_other_ones() {
+        let paths = [b"/a/x".to_vec(), b"/home/ann/x".to_vec()];
+        let layout = Layout::new(None, &paths);
+        let folder = |path: &[u8]| {
+            let place = innermost([&b"/"[..], b"/home"].into_iter(), path).expect("a place");
+            layout.base(path, &place)
+        };
+        assert_eq!(folder(&paths[0]).folder, b"/a/");
+        assert_eq!(folder(&paths[1]).folder, b"/home/ann/");
+        assert_eq!(folder(&paths[1]).below, [b""; 0]);
+    }
+
+    #[test]
+    fn no_link_below_the_folder_is_followed() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let folder = scratch.path().as_os_str().as_encoded_bytes().to_vec();
+        std::fs::create_dir(scratch.path().join("outside")).expect("is made");
+        std::os::unix::fs::symlink("outside", scratch.path().join("link")).expect("is made");
+        let base = |names: &[&[u8]]| {
+            let below = names.iter().map(|name| name.to_vec()).collect();
+            Base { folder: folder.clone(), below }
+        };
+        let refused = base(&[b"link", b"new"]).make().err().expect("a link is no folder");
+        assert!(refused.message.contains("link/new"), "{}", refused.message);
+        assert!(base(&[b"link"]).open().expect("looked").is_none());
+        assert!(base(&[b"a", b"b"]).open().expect("looked").is_none());
+        base(&[b"a", b"b"]).make().expect("made");
+        assert!(base(&[b"a", b"b"]).open().expect("looked").is_some());
+    }
+}
