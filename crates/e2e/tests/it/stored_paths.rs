@@ -309,6 +309,13 @@ fn two_times_are_compared() {
     assert_eq!(of_files(&diff(&["--to", &second, tree])), expected);
     // The file that came and went is in neither state.
     assert_eq!(of_files(&diff(&[])), expected[..4]);
+    // A day stood for its end, so that nothing had changed since.
+    for options in [&["--from", "today"][..], &["--from", "today", "--to", "today"]] {
+        let fixed = ["diff", tree, "--json"];
+        let rows = scene.node.run(&[&fixed[..], options].concat()).expect(&[0]).json_lines();
+        let now = ["added one.txt null 7", "added st*r null 5", "added star null 1"];
+        assert_eq!(of_files(&rows), now);
+    }
     let notes = scene.tree.join("bob/notes");
     assert_eq!(of_files(&diff(&["--to", &second, notes.to_str().unwrap()])), expected[4..]);
     let text = scene.node.run(&["diff", "--from", &first, "--to", &second]).expect(&[0]);

@@ -25,16 +25,16 @@ Example:
   holdfast diff --from yesterday /home/ann
   holdfast diff --from 2026-11-01 --to 2026-11-20
 
-Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or a
+Times: 2026-11-20 (that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or a
 length of time before now: 30m, 12h, 3d, 2w.")]
 pub(crate) struct Args {
     /// A directory or file; without a path, everything that the node has is compared
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
-    /// The first time
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    /// The first time; a day stands for its beginning
+    #[arg(long, value_name = "TIME", value_parser = moment::parse_start)]
     from: ServerTime,
-    /// The second time [default: now]
+    /// The second time; a day stands for its end [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<ServerTime>,
     #[command(flatten)]
