@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::{Image, Node, Outcome, Server, binary, is_root, start};
+use e2e::harness::{Image, Node, Outcome, Server, binary, is_root, start, start_with_home};
 use e2e::scratch::Scratch;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -90,6 +90,16 @@ fn force_comes_before_the_command_line_and_a_plain_option_after_the_file() {
     assert!(all.len() > 30, "all options are listed");
     let refused = scene.node.run(&["explain", "--option", "speed"]).expect(&[12]);
     refused.says("there is no option 'speed'");
+}
+
+/// A warning said the same before.
+#[test]
+fn a_machine_that_is_not_enrolled_is_told_so_once() {
+    let scratch = Scratch::new();
+    let asked = start_with_home(&scratch.join("nowhere"), &["explain", "--option", "wait"]);
+    let told = asked.wait().expect(&[12]).says("this machine is not enrolled");
+    let both = [&told.stdout, &told.stderr].into_iter().flat_map(|text| text.lines());
+    assert_eq!(both.filter(|line| line.contains("not enrolled")).count(), 1, "{told}");
 }
 
 #[test]

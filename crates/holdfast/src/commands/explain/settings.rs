@@ -28,11 +28,12 @@ pub(super) fn run(names: &[String], context: &mut Context) -> Result<u8, Command
     });
     let named: Vec<&Setting> = named.collect::<Result<_, _>>()?;
     let home = context.home()?;
-    if let Err(error) = context.client() {
+    let unreached = context.client().err();
+    let standing = client::standing(&home, false)?;
+    if let Some(error) = unreached {
         let message = "the settings of the server are those that this node received last";
         context.output.note(&format!("{}; {message}", error.message));
     }
-    let standing = client::standing(&home, false)?;
     let settings: Vec<&'static Setting> =
         if named.is_empty() { SETTINGS.iter().collect() } else { named };
     let reports: Vec<SettingReport> =
