@@ -1,5 +1,6 @@
 //! Errors that end a command, in kinds that ask the user or a script for different reactions.
 
+use std::error::Error;
 use std::io;
 
 use tonic::{Code, Status};
@@ -115,11 +116,21 @@ pub(crate) fn shortened(mut text: String) -> String {
     text
 }
 
+/// Returns the message of the first cause of `error`. The messages above it name the layers of the
+/// protocol, often twice.
+fn first_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         // tonic sets a source only for its own failures. A status that the server sent has no
         // source.
-        let source = std::error::Error::source(&status);
+        let source = Error::source(&status);
         let kind = match status.code() {
             // The connection has failed, whatever code tonic gives to the reason.
             _ if source.is_some() => ErrorKind::Retry,
@@ -142,17 +153,15 @@ impl From<Status> for ClientError {
             _ => Origin::Connection,
         };
         let said = shortened(status.message().to_owned());
-        let mut message = match (kind, origin) {
-            (ErrorKind::Retry, Origin::Server) => format!("the server cannot serve: {said}"),
-            (ErrorKind::Retry, _) => {
-                format!("the connection to the server failed: {said}")
+        let message = match (kind, origin, source) {
+            (_, _, Some(source)) => {
+                format!("the connection to the server broke: {}", first_cause(source))
             }
+            (ErrorKind::Retry, Origin::Server, None) => format!("the server cannot serve: {said}"),
+            (ErrorKind::Retry, _, None) => format!("the connection to the server failed: {said}"),
             _ if status.code() == Code::Unimplemented => unknown(&status),
             _ => said,
         };
-        if let Some(source) = source {
-            message = format!("{message}: {source}");
-        }
         Self { kind, message, origin }
     }
 }
@@ -189,13 +198,13 @@ mod tests {
         check(status, ErrorKind::Retry, message, Some("try again la"));
         let mut status = Status::unavailable("h2");
         status.set_source(std::sync::Arc::new(io::Error::other("reset")));
-        let message = "the connection to the server failed: h2: reset";
+        let message = "the connection to the server broke: reset";
         check(status, ErrorKind::Retry, message, Some("is the serve"));
         // HTTP/2 ends a connection with many resets by ENHANCE_YOUR_CALM, which tonic calls
         // exhausted.
         let mut status = Status::resource_exhausted("h2");
         status.set_source(std::sync::Arc::new(io::Error::other("calm")));
-        let message = "the connection to the server failed: h2: calm";
+        let message = "the connection to the server broke: calm";
         check(status, ErrorKind::Retry, message, Some("is the serve"));
         let status = Status::deadline_exceeded("slow");
         let message = "the connection to the server failed: slow";
@@ -203,6 +212,18 @@ mod tests {
         // Only the kind and the code decide, whatever the message begins with.
         let error = ClientError::new(ErrorKind::Retry, "the server cannot serve");
         assert_eq!(error.hint(), Some("is the server running, and is its address right?"));
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("error reading a body from connection")]
+    struct BodyError(#[source] io::Error);
+
+    #[test]
+    fn a_connection_that_breaks_is_told_without_the_layers_of_the_protocol() {
+        let mut status = Status::unknown("h2 protocol error: error reading a body from connection");
+        status.set_source(std::sync::Arc::new(BodyError(io::Error::other("broken pipe"))));
+        let message = "the connection to the server broke: broken pipe";
+        check(status, ErrorKind::Retry, message, Some("is the serve"));
     }
 
     #[test]
