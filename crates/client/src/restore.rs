@@ -84,15 +84,7 @@ pub(crate) fn run(
 /// Restores objects, as far as the connection lasts.
 fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), ClientError> {
     tally.progress.enter(Phase::Running);
-    let origins: Vec<Vec<Vec<u8>>> = match &options.origin {
-        Origin::Backups => vec![link.filespaces_of(None)?],
-        Origin::Archives(filter) => {
-            let filespaces =
-                |names: &mut dyn Iterator<Item = &[u8]>| names.map(<[u8]>::to_vec).collect();
-            let archives = link.archives_matching(filter)?;
-            archives.iter().map(|archive| filespaces(&mut archive.filespaces())).collect()
-        }
-    };
+    let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let mut missing = paths?;
     let recent = (missing.len() > 1).then(RecentQuanta::default);

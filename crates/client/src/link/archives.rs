@@ -9,7 +9,7 @@ use super::Link;
 use super::portions::{self, Section};
 use super::versions::Selection;
 use crate::error::{ClientError, ErrorKind, shortened};
-use crate::options::{ArchiveFilter, DeleteOptions};
+use crate::options::{ArchiveFilter, DeleteOptions, Origin};
 
 /// Archive, as the server knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -153,6 +153,21 @@ impl Link {
         let filter = ArchiveFilter { number: Some(number), description: None };
         let archives = self.archives_matching(&filter)?;
         Ok(archives.into_iter().flat_map(|archive| archive.filespaces).collect())
+    }
+
+    /// Returns the names of the filespaces of each part of `origin`: the backups, or the archives,
+    /// newest first. Fails if there are no such archives.
+    pub(crate) fn filespaces_from(
+        &self,
+        origin: &Origin,
+    ) -> Result<Vec<Vec<Vec<u8>>>, ClientError> {
+        Ok(match origin {
+            Origin::Backups => vec![self.filespaces_of(None)?],
+            Origin::Archives(filter) => {
+                let archives = self.archives_matching(filter)?;
+                archives.into_iter().map(|archive| archive.filespaces).collect()
+            }
+        })
     }
 
     /// Deletes those versions of `selection` that `options` name.
