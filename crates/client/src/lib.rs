@@ -543,10 +543,15 @@ impl Client {
         restore::plan(&self.link, options, progress)
     }
 
-    /// Returns the stored paths that `path` stands for: itself, or the paths that match it as a
+    /// Returns the paths of `origin` that `path` stands for: itself, or the paths that match it as a
     /// pattern.
-    pub fn expand(&self, path: &[u8], which: &VersionChoice) -> Result<Vec<Vec<u8>>, ClientError> {
-        wildcards::expand(&self.link, path, which)
+    pub fn expand(
+        &self,
+        path: &[u8],
+        which: &VersionChoice,
+        origin: &Origin,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        wildcards::expand(&self.link, path, which, origin)
     }
 
     /// Checks the versions that the server has, active and inactive.

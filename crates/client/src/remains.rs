@@ -68,6 +68,15 @@ pub(crate) fn no_match(pattern: &[u8], which: &VersionChoice, has_others: bool) 
     ClientError::new(ErrorKind::NotFound, message)
 }
 
+/// Returns the error for a pattern that nothing in the chosen archives matches.
+pub(crate) fn no_archived_match(pattern: &[u8]) -> ClientError {
+    let shown = model::escaped(pattern);
+    let message = format!(
+        "nothing in these archives matches {shown}; 'holdfast archives' shows all archives"
+    );
+    ClientError::new(ErrorKind::NotFound, message)
+}
+
 /// Returns true if the server has a version of `selection`.
 pub(crate) fn has_any(link: &Link, selection: &Selection) -> Result<bool, ClientError> {
     let mut listing = link.list(selection)?;

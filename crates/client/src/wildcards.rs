@@ -12,9 +12,9 @@ use policy::Pattern;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Selection;
-use crate::options::VersionChoice;
+use crate::options::{Origin, VersionChoice};
 use crate::path::{absolute, components, normalise, places};
-use crate::remains::{has_any, no_match};
+use crate::remains::{has_any, no_archived_match, no_match};
 
 /// Maximum number of paths that a pattern may stand for.
 const MATCHES_MAX: usize = 100_000;
@@ -29,18 +29,19 @@ enum Component {
     Directories,
 }
 
-/// Returns the stored paths that `path` stands for, sorted: itself, if it has no wildcard or is
+/// Returns the paths of `origin` that `path` stands for, sorted: itself, if it has no wildcard or is
 /// stored as it is written, and otherwise the paths that match.
 pub(crate) fn expand(
     link: &Link,
     path: &[u8],
     which: &VersionChoice,
+    origin: &Origin,
 ) -> Result<Vec<Vec<u8>>, ClientError> {
     let path = normalise(path)?;
     if !has_wildcards(&path) {
         return Ok(vec![path]);
     }
-    let filespaces = link.filespaces_of(None)?;
+    let filespaces = link.filespaces_from(origin)?.concat();
     let search = Search { link, filespaces: &filespaces, which };
     if search.has(&path)? {
         return Ok(vec![path]);
@@ -50,6 +51,9 @@ pub(crate) fn expand(
         ClientError::new(ErrorKind::Usage, message)
     })?;
     let found = search.find(&pattern)?;
+    if found.is_empty() && matches!(origin, Origin::Archives(_)) {
+        return Err(no_archived_match(&path));
+    }
     if found.is_empty() {
         let ever = VersionChoice { at: None, inactive: true };
         let others = Search { which: &ever, ..search }.find(&pattern);

@@ -95,6 +95,48 @@ fn an_archive_stays_as_it_was_whatever_becomes_of_the_files() {
 }
 
 #[test]
+fn a_retrieve_understands_wildcards_and_lists_of_paths() {
+    let scene = Scene::with_files(60, 100);
+    fs::write(scene.tree.join("folder-01/st*r"), "wild").unwrap();
+    fs::write(scene.tree.join("folder-01/star"), "plain").unwrap();
+    let first = archive(&scene, &[]);
+    fs::write(scene.file(5), "newer").unwrap();
+    fs::remove_file(scene.file(6)).unwrap();
+    archive(&scene, &[]);
+    let path = |name: &str| scene.tree.join(name).to_str().expect("is text").to_owned();
+    let run = |name: &str, words: &[&str]| {
+        let out = scene.scratch.folder(name);
+        let fixed = ["retrieve", "--json", "--to", out.to_str().expect("is text")];
+        (scene.node.run(&[&fixed[..], words].concat()), out)
+    };
+    let pattern = path("folder-0*/file-000?");
+    let (all, out) = run("newest", &[&pattern]);
+    all.expect(&[0]).counts(&[("restored", 10), ("failed", 0)]);
+    assert_eq!(fs::read(out.join("file-0005")).unwrap(), b"newer");
+    // The second archive has no such file, so that it comes from the first.
+    assert_eq!(fs::read(out.join("file-0006")).unwrap().len(), 100);
+    let number = first.to_string();
+    let (one, out) = run("first", &["--archive", &number, &pattern]);
+    one.expect(&[0]).counts(&[("restored", 10)]);
+    assert_eq!(fs::read(out.join("file-0005")).unwrap().len(), 100);
+    let rows = scene.node.list(Path::new(&pattern), &["--archive", &number]);
+    assert_eq!(rows.len(), 10);
+
+    let none = path("none*");
+    let (some, _) = run("some", &[&pattern, &none]);
+    some.expect(&[4]).counts(&[("restored", 10), ("failed", 1)]);
+    let (nothing, _) = run("nothing", &[&none]);
+    nothing.expect(&[12]).says("nothing in these archives matches").says("none*");
+
+    let list = scene.scratch.join("list");
+    fs::write(&list, [path("folder-01/st*r"), path("none")].join("\n")).unwrap();
+    let (listed, out) = run("listed", &["--filelist", list.to_str().expect("is text")]);
+    listed.expect(&[4]).counts(&[("restored", 1), ("failed", 1)]);
+    assert_eq!(fs::read(out.join("st*r")).unwrap(), b"wild");
+    assert!(!out.join("star").is_file());
+}
+
+#[test]
 fn what_is_archived_and_backed_up_is_stored_once() {
     let scene = Scene::with_files(20, 50_000);
     scene.backup();

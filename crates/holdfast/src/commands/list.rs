@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use client::{ListContent, ListOptions, ListedVersion, VersionChoice};
+use client::{ArchiveFilter, ListContent, ListOptions, ListedVersion, Origin, VersionChoice};
 use model::{Extent, Kind, Payload, ServerTime, escaped};
 use serde::Serialize;
 
@@ -61,6 +61,12 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 
 fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, CommandError> {
     let which = VersionChoice { at: args.at, inactive: args.inactive };
+    let origin = match args.archive {
+        None => Origin::Backups,
+        Some(_) => {
+            Origin::Archives(ArchiveFilter { number: args.archive, ..ArchiveFilter::default() })
+        }
+    };
     // The heading is written with the first version, so that no error stands below a heading.
     let mut headed = context.output.is_json() || context.output.quiet;
     let waiter = context.waiter(&args.link)?;
@@ -74,10 +80,7 @@ fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, 
         output.is_open()
     };
     resumable(&waiter, |client, shown| {
-        let paths = match args.archive {
-            None => client.expand(path, &which)?,
-            Some(_) => vec![path.to_vec()],
-        };
+        let paths = client.expand(path, &which, &origin)?;
         // A pattern names objects, and not their contents.
         let content = match (args.recursive, paths.iter().all(|found| found == path)) {
             (true, _) => ListContent::Everything,

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::ValueEnum as _;
 
 use client::{
-    ClientError, ErrorKind, Failure, Origin, ReplaceRule, RestoreOptions, RestorePart, RestorePlan,
-    RestoreReport, VersionChoice,
+    Client, ClientError, ErrorKind, Failure, Origin, ReplaceRule, RestoreOptions, RestorePart,
+    RestorePlan, RestoreReport, VersionChoice,
 };
 use model::ServerTime;
 
@@ -118,10 +118,14 @@ impl From<ReplaceArg> for ReplaceRule {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let args = Args { link: args.reading.link(&args.link), ..args };
     let which = VersionChoice { at: args.at, inactive: args.inactive };
-    let matches = match args.filelist.paths()? {
-        Some(paths) => Matches { paths: path::of_node(&paths)?, unmatched: Vec::new() },
-        None => matches(&path::on_node(&args.paths)?, &which, &args, context)?,
+    let choice = PathChoice {
+        paths: &args.paths,
+        filelist: &args.filelist,
+        which: &which,
+        origin: &Origin::Backups,
+        directories: args.directories,
     };
+    let matches = choice.matches(&args.link, context)?;
     let options = RestoreOptions {
         paths: matches.paths,
         to: args.to.as_deref().map(path::absolute).transpose()?,
@@ -167,25 +171,42 @@ pub(super) fn replace_rule(
 }
 
 /// The stored paths that the words of a command line stand for.
-struct Matches {
+pub(super) struct Matches {
     /// Paths without those below others.
-    paths: Vec<Vec<u8>>,
+    pub(super) paths: Vec<Vec<u8>>,
     /// Patterns that nothing matches, beside others that something matches.
-    unmatched: Vec<Failure>,
+    pub(super) unmatched: Vec<Failure>,
 }
 
-/// Returns the stored paths that `paths` stand for. Fails if no path is left.
-fn matches(
-    paths: &[Vec<u8>],
-    which: &VersionChoice,
-    args: &Args,
-    context: &Context,
-) -> Result<Matches, CommandError> {
-    let is_alone = args.directories == Some(DirectoriesArg::Named);
-    context.waiter(&args.link)?.ask(|client| {
+/// Choice of paths on a command line.
+pub(super) struct PathChoice<'a> {
+    pub(super) paths: &'a [PathBuf],
+    pub(super) filelist: &'a FilelistArgs,
+    pub(super) which: &'a VersionChoice,
+    pub(super) origin: &'a Origin,
+    pub(super) directories: Option<DirectoriesArg>,
+}
+
+impl PathChoice<'_> {
+    /// Returns the stored paths of the choice. Fails if no path is left.
+    pub(super) fn matches(
+        &self,
+        link: &LinkArgs,
+        context: &Context,
+    ) -> Result<Matches, CommandError> {
+        if let Some(listed) = self.filelist.paths()? {
+            return Ok(Matches { paths: path::of_node(&listed)?, unmatched: Vec::new() });
+        }
+        let paths = path::on_node(self.paths)?;
+        context.waiter(link)?.ask(|client| self.expanded(&paths, client))
+    }
+
+    /// Returns the stored paths that `paths` stand for.
+    fn expanded(&self, paths: &[Vec<u8>], client: &Client) -> Result<Matches, ClientError> {
+        let is_alone = self.directories == Some(DirectoriesArg::Named);
         let mut found = Matches { paths: Vec::new(), unmatched: Vec::new() };
         for path in paths {
-            match client.expand(path, which) {
+            match client.expand(path, self.which, self.origin) {
                 Ok(stored) if is_alone => found.paths.extend(stored),
                 Ok(stored) => found.paths.extend(client::topmost(stored)),
                 Err(error) if error.kind == ErrorKind::NotFound => {
@@ -200,7 +221,7 @@ fn matches(
             return Err(ClientError::new(ErrorKind::NotFound, reasons.join("; ")));
         }
         Ok(found)
-    })
+    }
 }
 
 /// Restores, with a display of the progress.

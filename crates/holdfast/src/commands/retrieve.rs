@@ -2,28 +2,36 @@
 
 use std::path::PathBuf;
 
-use client::{ArchiveFilter, Origin, RestoreOptions, RestorePart, VersionChoice};
+use client::{Origin, RestoreOptions, RestorePart, VersionChoice};
 
 use super::archives;
-use super::restore::{self, DirectoriesArg, ReplaceArg};
+use super::restore::{self, DirectoriesArg, PathChoice, ReplaceArg};
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::filelist::FilelistArgs;
 use crate::path;
 use crate::waiter::{LinkArgs, ReadingArgs};
 
 /// Bring archived paths back
 ///
 /// The paths come from the newest archive that has them; --archive and --description limit the
-/// choice.
+/// choice. A path may have the wildcards of patterns, in quotes: it then stands for all paths that
+/// match in these archives.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast retrieve /srv/project-17 --description 'project 17*' --to /tmp
-  holdfast retrieve /srv/project-17 --archive 3")]
+  holdfast retrieve /srv/project-17 --archive 3
+  holdfast retrieve '/srv/project-17/plans/*.pdf' --to /tmp
+
+* ? [a-z] stand for characters, ... for any number of directories; \\ takes the next character as it
+is.")]
 pub(crate) struct Args {
     /// Directories or files, by the names that they had when they were archived
-    #[arg(value_name = "PATH", required = true)]
+    #[arg(value_name = "PATH", required_unless_present = "filelist")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    filelist: FilelistArgs,
     #[command(flatten)]
     archives: archives::ArchiveArgs,
     /// Put the objects into this folder instead of their old places; if two paths end with the same
@@ -45,16 +53,26 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let args = Args { link: args.reading.link(&args.link), ..args };
-    let filter: ArchiveFilter = args.archives.into();
+    let (which, origin) = (VersionChoice::default(), Origin::Archives(args.archives.into()));
+    let choice = PathChoice {
+        paths: &args.paths,
+        filelist: &args.filelist,
+        which: &which,
+        origin: &origin,
+        directories: args.directories,
+    };
+    let matches = choice.matches(&args.link, context)?;
     let options = RestoreOptions {
-        paths: path::on_node(&args.paths)?,
+        paths: matches.paths,
         to: args.to.as_deref().map(path::absolute).transpose()?,
-        which: VersionChoice::default(),
+        which,
         replace: restore::replace_rule(args.replace, &args.link, context)?,
-        origin: Origin::Archives(filter),
+        origin,
         part: args.directories.map_or(RestorePart::Whole, Into::into),
     };
-    let report = restore::restore(&options, &args.link, context)?;
+    let mut report = restore::restore(&options, &args.link, context)?;
+    report.failed += matches.unmatched.len() as u64;
+    report.failures.splice(..0, matches.unmatched);
     restore::show(&report, context);
     Ok(report.exit_code())
 }
