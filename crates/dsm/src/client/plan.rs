@@ -168,14 +168,14 @@ impl Command {
     }
 }
 
-/// Returns the command line of a retrieve of paths of one archive.
+/// Returns the command line of a retrieve of a list on standard input from one archive.
 pub fn retrieve(
     command: &Command,
     options: &Options,
     archive: u64,
     to: Option<&Path>,
 ) -> Vec<OsString> {
-    let mut line = words(["retrieve", "--json"]);
+    let mut line = words(["retrieve", "--json", "--filelist", "-", "--null"]);
     line.extend(pair("--archive", archive.to_string()));
     line.extend(other_node(options));
     if let Some(to) = to {

@@ -373,7 +373,7 @@ fn command_line(
 }
 
 /// Returns the standard input of a command that reads a list.
-fn listed(paths: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn listed(paths: &[Vec<u8>]) -> Vec<u8> {
     paths.iter().flat_map(|path| [&path[..], b"\0"].concat()).collect()
 }
 

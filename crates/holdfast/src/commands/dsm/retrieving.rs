@@ -1,8 +1,6 @@
 //! `dsmc retrieve`: objects of archives, of each the newest that the command names.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
 
 use client::{ArchiveSummary, Client};
 use dsm::client::{self as plan, Preservation, Spec, TimeRange};
@@ -14,9 +12,6 @@ use super::restoring::{self, Batch, Tally, Target};
 use super::session::Session;
 use super::stored::{self, Filter};
 use crate::error::{CommandError, NOT_DONE};
-
-/// Maximum number of paths on one command line.
-const PATHS_MAX: usize = 2_000;
 
 /// Archived objects of one kind that come from one archive.
 struct Group {
@@ -108,7 +103,7 @@ pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
     Ok(if is_whole { code } else { NOT_DONE })
 }
 
-/// Runs the command lines of a batch from one archive.
+/// Runs the command line of a batch from one archive.
 fn run(
     session: &mut Session<'_>,
     archive: u64,
@@ -118,20 +113,13 @@ fn run(
 ) -> Result<(), CommandError> {
     let target = Target::make(batch)?;
     let to = target.folder.as_deref();
-    let mut start = plan::retrieve(&session.command, session.options(), archive, to);
-    if replaces && let Some(last) = start.last_mut() {
+    let mut line = plan::retrieve(&session.command, session.options(), archive, to);
+    if replaces && let Some(last) = line.last_mut() {
         *last = "all".into();
     }
-    let which: Option<OsString> =
-        batch.directories.map(|which| format!("--directories={which}").into());
-    for paths in batch.paths.chunks(PATHS_MAX) {
-        let mut line = start.clone();
-        line.extend(which.clone());
-        line.push("--".into());
-        line.extend(paths.iter().map(|path| OsString::from_vec(path.clone())));
-        tally.run(session, &line, Vec::new())?;
-    }
-    target.finish(batch, &start)
+    line.extend(batch.directories.map(|which| format!("--directories={which}").into()));
+    tally.run(session, &line, restoring::listed(&batch.paths))?;
+    target.finish(batch, &line)
 }
 
 /// Returns the batches of the objects of a list, which stand directly in the destination.
