@@ -116,10 +116,8 @@ pub(crate) fn run(
 
 /// Completes the archive of `report`, which has all its objects.
 pub(crate) fn complete(link: &Link, report: BackupReport) -> Result<BackupReport, ClientError> {
-    if let Some(number) = report.archive {
-        link.complete_archive(number)?;
-    }
-    Ok(report)
+    let archive_objects = report.archive.map(|number| link.complete_archive(number)).transpose()?;
+    Ok(BackupReport { archive_objects, ..report })
 }
 
 /// Keeps the report of an attempt that has failed, for the attempt that may follow.

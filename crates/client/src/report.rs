@@ -153,6 +153,8 @@ pub struct BackupReport {
     pub dry_run: bool,
     /// Number of the archive that was made.
     pub archive: Option<u64>,
+    /// Number of objects in the archive, with the directories above the targets.
+    pub archive_objects: Option<u64>,
     /// Estimate of a dry run.
     pub estimate: Estimate,
     /// Verbs and paths of a dry run, at most 1000.

@@ -89,12 +89,12 @@ impl Link {
         Ok(ArchiveSummary::parse(archive))
     }
 
-    /// Marks an archive as complete, because it has all its objects.
-    pub(crate) fn complete_archive(&self, number: u64) -> Result<(), ClientError> {
+    /// Marks an archive as complete, because it has all its objects. Returns their number.
+    pub(crate) fn complete_archive(&self, number: u64) -> Result<u64, ClientError> {
         let complete = true;
         let request = proto::SetArchiveRequest { number, complete, ..Default::default() };
-        self.runtime.block_on(self.client().set_archive(request))?;
-        Ok(())
+        let archive = self.runtime.block_on(self.client().set_archive(request))?.into_inner();
+        Ok(archive.objects)
     }
 
     /// Reports the event of an archive, if `event` is set, and holds or releases it.

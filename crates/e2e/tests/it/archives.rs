@@ -94,6 +94,17 @@ fn an_archive_stays_as_it_was_whatever_becomes_of_the_files() {
     scene.node.run(&none).expect(&[12]).says("third");
 }
 
+/// The report had fewer objects than the list, and nothing said why.
+#[test]
+fn an_archive_says_how_many_objects_it_has() {
+    let scene = Scene::with_files(3, 10);
+    let tree = scene.tree.to_str().expect("is text");
+    let report = scene.node.run(&["archive", tree, "--json"]).expect(&[0]);
+    let objects = report.count("archive_objects");
+    assert_eq!(archives(&scene)[0]["objects"], objects);
+    assert!(objects > report.count("backed_up"), "{report}");
+}
+
 #[test]
 fn a_retrieve_understands_wildcards_and_lists_of_paths() {
     let scene = Scene::with_files(60, 100);

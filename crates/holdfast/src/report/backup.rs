@@ -70,6 +70,9 @@ pub(crate) struct BackupDocument<'a> {
     /// Number of the archive that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     archive: Option<u64>,
+    /// Number of objects in the archive, with the directories above the paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive_objects: Option<u64>,
 }
 
 /// A path that a statement leaves out.
@@ -166,6 +169,7 @@ impl<'a> BackupDocument<'a> {
             estimate: report.dry_run.then(|| EstimateDocument::new(report)),
             planned: PlannedDocument::of(&report.planned),
             archive: report.archive,
+            archive_objects: report.archive_objects,
         }
     }
 }
@@ -236,9 +240,21 @@ pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String 
 
 /// Returns the work that was done.
 fn done(report: &BackupReport) -> String {
-    let archive = report.archive.map(|number| format!("Archive {number} is created.\n\n"));
+    let archive = report.archive.map(|number| created(number, report));
     let stages = format!("\n{}", stages_text(&report.stages, &report.compressors));
     [archive.unwrap_or_default(), counts(report), bytes(report), stages].concat()
+}
+
+/// Returns the line about an archive, whose objects are more than what was named.
+fn created(number: u64, report: &BackupReport) -> String {
+    let above = match report.archive_objects.filter(|objects| *objects > report.backed_up) {
+        Some(objects) => format!(
+            " With the directories above its paths it has {} objects.",
+            quantity::count(objects)
+        ),
+        None => String::new(),
+    };
+    format!("Archive {number} is created.{above}\n\n")
 }
 
 /// Returns the work that a backup would do.

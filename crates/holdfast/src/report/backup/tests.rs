@@ -100,6 +100,19 @@ fn what_went_wrong_follows_the_lines() {
 }
 
 #[test]
+fn an_archive_says_how_many_objects_it_has() {
+    let first_line = |archive_objects| {
+        let report =
+            BackupReport { archive: Some(3), archive_objects, backed_up: 1_000, ..report() };
+        backup_text(&report, 20).lines().next().map(str::to_owned).unwrap_or_default()
+    };
+    let above = "Archive 3 is created. With the directories above its paths it has 1,004 objects.";
+    assert_eq!(first_line(Some(1_004)), above);
+    assert_eq!(first_line(Some(1_000)), "Archive 3 is created.");
+    assert_eq!(first_line(None), "Archive 3 is created.");
+}
+
+#[test]
 fn a_dry_run_says_what_it_would_do() {
     let report = BackupReport {
         dry_run: true,
