@@ -50,7 +50,7 @@ use self::recent::RecentQuanta;
 use self::several::{Portion, Siblings, by_directory};
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
-use crate::error::ClientError;
+use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Selection;
 use crate::options::{Origin, RestoreOptions, RestorePart};
@@ -166,13 +166,15 @@ impl Restoration<'_> {
         self.tally.progress.objects_expected.fetch_add(siblings.count(), Relaxed);
         let selection = Selection::of_directory(&place.filespace, place.directory.clone());
         let selection = selection.with_versions(&self.options.which);
-        // Paths that the server cannot read are received alone, so that each failure is named.
         let base = self.layout.base(&paths[0], &place);
-        let (_, siblings) = self.receive(&place, &base, &selection, Some(siblings))?;
-        Ok(match siblings {
-            Some(siblings) => siblings.rest(paths),
-            None => paths,
-        })
+        // Paths that the server cannot read are received alone, so that each failure is named.
+        match self.receive(&place, &base, &selection, Some(siblings)) {
+            Ok((_, Some(siblings))) => Ok(siblings.rest(paths)),
+            Ok((_, None)) => Ok(paths),
+            // Another node may let this one read the paths, but not their directory.
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(paths),
+            Err(error) => Err(error),
+        }
     }
 
     /// Restores one path from the first filespace that has it, innermost mount point first. Returns

@@ -73,6 +73,24 @@ fn a_node_reads_what_the_rules_of_another_allow_and_nothing_else() {
 }
 
 #[test]
+fn files_that_a_node_may_read_come_without_the_rest_of_their_directory() {
+    let pair = Pair::new();
+    let files: Vec<String> =
+        (0..5).map(|number| format!("{}/{number}", pair.private.display())).collect();
+    for file in &files {
+        fs::write(file, "shown").unwrap();
+        pair.scene.node.run(&["access", "allow", "bert", file]).expect(&[0]);
+    }
+    pair.scene.backup();
+    let to = pair.scene.scratch.folder("bert");
+    let fixed = ["restore", "--json", "--from-node", "anna", "--to", to.to_str().unwrap()];
+    let paths: Vec<&str> = files.iter().map(String::as_str).collect();
+    let restored = pair.bert.run(&[&fixed[..], &paths].concat()).expect(&[0]);
+    restored.counts(&[("restored", 5), ("failed", 0)]);
+    assert_eq!(fs::read(to.join("3")).unwrap(), b"shown");
+}
+
+#[test]
 fn a_rule_about_archives_is_not_about_backups() {
     let pair = Pair::new();
     let public = pair.public.to_str().unwrap();
