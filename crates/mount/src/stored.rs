@@ -216,8 +216,9 @@ fn give(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
 
 impl Filesystem for StoredFiles {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        // Without FUSE_READDIRPLUS_AUTO, which would make the kernel ask for most entries of a large
+        // directory by name, one by one.
         let wished = InitFlags::FUSE_DO_READDIRPLUS
-            | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_POSIX_ACL
             | InitFlags::FUSE_CACHE_SYMLINKS;

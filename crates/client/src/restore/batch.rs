@@ -9,11 +9,12 @@ use sys::lock::Mutex;
 
 use super::destination::Destination;
 use super::receive::receive;
+use super::recent::RecentQuanta;
 use super::tally::Tally;
 use crate::browse::selection_below;
 use crate::error::ClientError;
 use crate::link::Link;
-use crate::link::versions::{Entry, Selection, has_data};
+use crate::link::versions::{Entry, Piece, Selection, has_data};
 use crate::progress::Progress;
 
 /// Maximum number of directories of a window. Small windows bound the data that is wanted at once.
@@ -62,7 +63,7 @@ pub(crate) fn small_files(
     let selection = Selection { at, ..selection };
     let progress = Arc::new(Progress::default());
     let tally = Tally::new(Arc::clone(&progress));
-    let mut files = SmallFiles { sink, progress };
+    let mut files = SmallFiles { sink, progress, link, recent: RecentQuanta::default() };
     match receive(link, &selection, None, &mut files, &tally) {
         Err(_) if files.progress.is_stopped() => Ok(()),
         received => received.map(drop),
@@ -72,6 +73,33 @@ pub(crate) fn small_files(
 struct SmallFiles<'a> {
     sink: &'a dyn SmallFileSink,
     progress: Arc<Progress>,
+    link: &'a Link,
+    /// Quanta of the windows before: files of two windows share some.
+    recent: RecentQuanta,
+}
+
+impl SmallFiles<'_> {
+    /// Returns the file that an entry stands for, without its content.
+    fn file(entry: Entry) -> IncomingFile {
+        let Object { name, inserted, stat, .. } = entry.object;
+        let bytes = usize::try_from(stat.size).expect("a sink wants small files");
+        let file = SmallFile { directory: entry.directory, name, inserted };
+        IncomingFile { file, content: Mutex::new(vec![0; bytes]) }
+    }
+
+    /// Fills a file, if its quanta have come lately. Returns true if it is complete.
+    fn fill(&self, file: &IncomingFile, pieces: &[Piece]) -> bool {
+        let Link { domain_key, seal_keys, .. } = self.link;
+        let Some(contents) = self.recent.contents(pieces, domain_key, seal_keys) else {
+            return false;
+        };
+        let mut pieces = pieces.iter().zip(contents);
+        let is_filled = pieces.all(|(piece, chunk)| self.write(file, &chunk, piece.offset).is_ok());
+        if is_filled {
+            self.complete(file);
+        }
+        is_filled
+    }
 }
 
 /// File whose content is coming.
@@ -84,21 +112,26 @@ impl Destination for SmallFiles<'_> {
     type File = IncomingFile;
 
     fn take(&mut self, entry: Entry) -> Option<IncomingFile> {
-        if !has_data(&entry.object.stat) || entry.pieces().is_none_or(|pieces| pieces.is_empty()) {
+        if !has_data(&entry.object.stat) {
             return None;
         }
+        let pieces = entry.pieces().filter(|pieces| !pieces.is_empty())?;
         match self.sink.wants(&entry.directory, &entry.object) {
             ControlFlow::Break(()) => {
                 self.progress.stop();
                 None
             }
-            ControlFlow::Continue(is_wanted) => is_wanted.then(|| {
-                let Object { name, inserted, stat, .. } = entry.object;
-                let bytes = usize::try_from(stat.size).expect("a sink wants small files");
-                let file = SmallFile { directory: entry.directory, name, inserted };
-                IncomingFile { file, content: Mutex::new(vec![0; bytes]) }
-            }),
+            ControlFlow::Continue(false) => None,
+            ControlFlow::Continue(true) => {
+                let file = Self::file(entry);
+                let is_complete = self.fill(&file, &pieces);
+                (!is_complete).then_some(file)
+            }
         }
+    }
+
+    fn recent(&self) -> Option<&RecentQuanta> {
+        Some(&self.recent)
     }
 
     fn write(&self, file: &IncomingFile, chunk: &[u8], offset: u64) -> io::Result<()> {
