@@ -37,6 +37,7 @@ mod image;
 mod image_read;
 mod inventory;
 mod journal;
+mod matches;
 mod names;
 mod open_target;
 mod outbox;
@@ -145,7 +146,10 @@ fn attempt(
     sys::process::raise_open_files();
     let progress = &tally.progress;
     let (paths, without_content) = (options.targets.paths(), options.without_content);
-    let scopes = scope::by_filespace(paths, without_content, tally)?;
+    let scopes = match options.expands_wildcards {
+        true => scope::by_filespace(&matches::expanded(paths, tally), without_content, tally)?,
+        false => scope::by_filespace(paths, without_content, tally)?,
+    };
     let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };
     let mut rules =
         Rules::load(home, link.hello(), options.inclexcl.as_deref(), &options.excludes, operation)?;

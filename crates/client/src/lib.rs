@@ -108,7 +108,7 @@ pub use restore::{
 pub use rules::{FileTreatment, SpaceRules};
 pub use stages::{CompressorKind, CompressorWork, StageTime, Stages};
 pub use tuning::{CompressionChoice, JournalChoice, Stillness, Tuning, UnknownChoice};
-pub use wildcards::topmost;
+pub use wildcards::{has_wildcards, topmost};
 pub use wire::PORT;
 
 /// Returns the settings of the node in the folder `home`, as it has received them last.

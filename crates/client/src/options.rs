@@ -61,6 +61,8 @@ pub struct BackupOptions {
     /// True to list the targets that a statement leaves out in the report, without a warning about
     /// each.
     pub lists_excluded: bool,
+    /// True if wildcards in the targets stand for the objects of this machine that match.
+    pub expands_wildcards: bool,
     /// Settings that override the settings in the node's folder, one by one.
     pub tuning: Tuning,
     /// Options of an archive; `None` makes a backup. The targets of an archive must be selective.

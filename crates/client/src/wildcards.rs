@@ -22,7 +22,7 @@ const MATCHES_MAX: usize = 100_000;
 const DIRECTORIES: &[u8] = b"...";
 
 /// Component of a pattern.
-enum Component {
+pub(crate) enum Component {
     /// A name without wildcards.
     Name(Vec<u8>),
     Wild(Pattern),
@@ -80,15 +80,16 @@ pub fn topmost(paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 }
 
 /// Returns true if a component of `path` has a wildcard or an escaped character.
-fn has_wildcards(path: &[u8]) -> bool {
+pub fn has_wildcards(path: &[u8]) -> bool {
     components(path).any(is_wild)
 }
 
-fn is_wild(component: &[u8]) -> bool {
+pub(crate) fn is_wild(component: &[u8]) -> bool {
     component == DIRECTORIES || component.iter().any(|byte| b"*?[\\".contains(byte))
 }
 
-fn parse(component: &[u8]) -> Result<Component, ClientError> {
+/// Parses a component of a pattern.
+pub(crate) fn parse(component: &[u8]) -> Result<Component, ClientError> {
     if component == DIRECTORIES {
         return Ok(Component::Directories);
     }
@@ -220,11 +221,12 @@ impl Search<'_> {
     }
 }
 
-fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     [directory, b"/", name].concat()
 }
 
-fn add(found: &mut BTreeSet<Vec<u8>>, path: Vec<u8>) -> Result<(), ClientError> {
+/// Adds a path to those that a pattern stands for. Fails if they are too many.
+pub(crate) fn add(found: &mut BTreeSet<Vec<u8>>, path: Vec<u8>) -> Result<(), ClientError> {
     found.insert(path);
     if found.len() <= MATCHES_MAX {
         return Ok(());

@@ -44,9 +44,11 @@ pub(super) fn by_filespace(
         }
     }
     if scopes.is_empty() {
-        let first = paths.first().map(|path| model::escaped(path)).unwrap_or_default();
-        let failure = tally.first_failure().map(|failure| failure.error).unwrap_or_default();
-        let message = format!("cannot back up {first}: {failure}");
+        // A pattern that matches nothing has failed before, and is no path.
+        let first = tally.first_failure();
+        let (path, error) =
+            first.map_or_else(Default::default, |first| (model::escaped(&first.path), first.error));
+        let message = format!("cannot back up {path}: {error}");
         return Err(ClientError::new(ErrorKind::NotFound, message));
     }
     for targets in scopes.values_mut() {

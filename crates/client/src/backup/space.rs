@@ -125,6 +125,7 @@ pub(super) fn options(tuning: Tuning) -> BackupOptions {
         is_partial: false,
         without_content: false,
         lists_excluded: false,
+        expands_wildcards: false,
         tuning: Tuning { deduplication: Some(true), ..tuning },
         archive: None,
     }

@@ -81,6 +81,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         is_partial: false,
         without_content: args.naming.without_content,
         lists_excluded: args.naming.list_excluded,
+        expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };

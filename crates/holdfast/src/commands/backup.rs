@@ -161,7 +161,7 @@ pub(super) struct TuningArgs {
     txngroupmax: Option<u32>,
 }
 
-/// Meaning of the paths, as the commands of TSM have it.
+/// Meaning of the paths, as the commands of TSM and the agent have it.
 #[derive(clap::Args, Debug)]
 pub(super) struct NamingArgs {
     /// Take a directory that is named without what is in it
@@ -170,6 +170,9 @@ pub(super) struct NamingArgs {
     /// List the paths that a statement leaves out in the report, without a warning about each
     #[arg(long, hide = true)]
     pub(super) list_excluded: bool,
+    /// Take the objects of this machine that match where a path has wildcards
+    #[arg(long, hide = true)]
+    pub(super) expand_wildcards: bool,
 }
 
 pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -196,6 +199,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         is_partial: args.partial,
         without_content: args.naming.without_content,
         lists_excluded: args.naming.list_excluded,
+        expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
         tuning: tuning(&args.tuning),
         archive: None,
         targets: match (&stream, &machine) {
