@@ -122,9 +122,20 @@ pub(crate) fn of_action(action: &Action, rights: &Rights) -> Result<CommandLine,
         arguments.push(OsString::from_vec([&b"--sample="[..], &amount].concat()));
         return Ok(CommandLine::Own(arguments));
     }
+    if expands_wildcards(action) {
+        arguments.push("--expand-wildcards".into());
+    }
     arguments.push("--".into());
     arguments.extend(action.objects.iter().map(|word| OsString::from_vec(word.0.clone())));
     Ok(CommandLine::Own(arguments))
+}
+
+/// Returns true if the node has to find the objects that match: no shell expands the words of an
+/// action, and restores understand patterns by themselves.
+fn expands_wildcards(action: &Action) -> bool {
+    let sends_paths =
+        matches!(action.work, Work::Incremental | Work::Selective | Work::Full | Work::Archive);
+    sends_paths && action.objects.iter().any(|object| client::has_wildcards(&object.0))
 }
 
 impl CommandLine {
@@ -168,6 +179,22 @@ mod tests {
         assert_eq!(words(&backup), expected);
         let command = action(Work::Command, &[b"echo '$HOME' | cat"], &[]);
         assert_eq!(words(&command), ["/bin/sh", "-c", "echo '$HOME' | cat"]);
+    }
+
+    #[test]
+    fn wildcards_of_what_is_sent_are_expanded_at_the_node() {
+        let flag = "--expand-wildcards".to_owned();
+        for work in [Work::Incremental, Work::Selective, Work::Full, Work::Archive] {
+            let line = words(&action(work, &[b"/etc", b"/x/*.c"], &[]));
+            assert_eq!(line.iter().filter(|word| **word == flag).count(), 1, "{line:?}");
+            assert_eq!(line[line.len() - 4..], [flag.as_str(), "--", "/etc", "/x/*.c"]);
+            assert!(!words(&action(work, &[b"/etc"], &[])).contains(&flag));
+        }
+        for work in [Work::Restore, Work::Verify, Work::Image] {
+            assert!(!words(&action(work, &[b"/x/*.c"], &[])).contains(&flag));
+        }
+        let given = action(Work::Archive, &[b"/x"], &["--expand-wildcards"]);
+        assert!(matches!(refusal(&given, &Rights::default()), Some(Refusal::Option(_))));
     }
 
     #[test]

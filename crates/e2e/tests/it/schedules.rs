@@ -141,6 +141,39 @@ fn a_task_outlives_its_agent_and_is_reported_by_the_next_one() {
     assert_eq!(lines(&file).len(), 2);
 }
 
+/// No shell expands the objects of an action, so that a pattern was a path that does not exist.
+#[test]
+fn wildcards_of_an_action_stand_for_files_of_the_node() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let tree = scratch.folder("tree");
+    for name in ["a.c", "b.c", "c.o", "*.o"] {
+        std::fs::write(tree.join(name), name).expect("is written");
+    }
+    let _agent = agent(&node);
+    let at = |pattern: &str| format!("{}/{pattern}", tree.display());
+    let sent = |work: &str, pattern: &str| {
+        let outcome = try_run(&server, &["web-01", "--", work, &at(pattern)]).expect(&[0]);
+        result(&outcome)["report"]["inspected"].clone()
+    };
+    for work in ["selective", "backup", "full", "archive"] {
+        assert_eq!(sent(work, "*.c"), 2, "{work}");
+    }
+    assert_eq!(sent("selective", r"\*.o"), 1);
+    let (there, absent) = (at("?.c"), at("*.x"));
+    let outcome = try_run(&server, &["web-01", "--", "selective", &there, &absent]);
+    let event = result(&outcome);
+    assert_eq!(
+        (&event["report"]["inspected"], &event["report"]["failed"]),
+        (&Value::from(2), &Value::from(1))
+    );
+    let outcome = try_run(&server, &["web-01", "--", "archive", &absent]).expect(&[12]);
+    let reason = result(&outcome)["reason"].as_str().expect("a reason").to_owned();
+    assert!(reason.contains("*.x: nothing matches this pattern"), "{reason}");
+    node.run(&["backup", &at("*.c")]).expect(&[12]).says("No such file");
+}
+
 /// Kills the keeper of the node's last task, and the task.
 fn kill_keeper(node: &Node) {
     let status = node.run(&["agent", "status", "--json"]).expect(&[0]);
