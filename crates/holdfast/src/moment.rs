@@ -159,9 +159,17 @@ pub(crate) fn shown(time: ServerTime) -> String {
     shown_in(time, &TimeZone::system())
 }
 
-/// Returns `time` by the clock on the wall of the zone with this name.
+/// Returns `time` by the clock on the wall of the zone with this name, with its offset if the clock
+/// shows this time twice.
 pub(crate) fn in_zone(time: ServerTime, zone: &str) -> String {
-    shown_in(time, &TimeZone::get(zone).unwrap_or(TimeZone::UTC))
+    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    let shown = shown_in(time, &zone);
+    match Timestamp::from_microsecond(time.0).map(|timestamp| timestamp.to_zoned(zone.clone())) {
+        Ok(zoned) if zone.to_ambiguous_timestamp(zoned.datetime()).is_ambiguous() => {
+            format!("{shown}{}", zoned.strftime("%:z"))
+        }
+        _ => shown,
+    }
 }
 
 /// Returns `time` in the local time zone.
@@ -390,6 +398,22 @@ mod tests {
         assert_eq!(file_time(before), "1969-12-31T23:59:59.250000001Z");
         let beyond = model::Timestamp { secs: i64::MAX, nanos: 7 };
         assert_eq!(file_time(beyond), "@9223372036854775807.000000007");
+    }
+
+    /// A window of an hour in the night of the change looked like one of no length.
+    #[test]
+    fn a_time_that_comes_twice_has_its_offset() {
+        for (time, expected) in [
+            ("2026-10-24T23:59:59Z", "2026-10-25 01:59:59"),
+            ("2026-10-25T00:30:00Z", "2026-10-25 02:30:00+02:00"),
+            ("2026-10-25T01:30:00Z", "2026-10-25 02:30:00+01:00"),
+            ("2026-10-25T02:00:00Z", "2026-10-25 03:00:00"),
+            ("2026-03-29T01:00:00Z", "2026-03-29 03:00:00"),
+        ] {
+            let time = server_time(time.parse().expect("a time"));
+            assert_eq!(in_zone(time, "Europe/Berlin"), expected);
+        }
+        assert_eq!(in_zone(ServerTime::MAX, "Europe/Berlin"), "@9223372036854.000000000");
     }
 
     #[test]

@@ -538,6 +538,7 @@ fn list(schedules: &[Schedule], context: &mut Context) {
         ("Schedule", Align::Left),
         ("Action", Align::Left),
         ("Times", Align::Left),
+        ("Zone", Align::Left),
         ("Window", Align::Right),
         ("Next run", Align::Left),
         ("Followed by", Align::Left),
@@ -545,10 +546,7 @@ fn list(schedules: &[Schedule], context: &mut Context) {
     let row = |schedule: &Schedule| {
         let definition = &schedule.definition;
         let next = match runs(definition) {
-            Ok(runs) if definition.is_suspended && runs.is_empty() => "suspended".to_owned(),
-            Ok(runs) => {
-                runs.first().map_or_else(|| "none".to_owned(), |run| moment::shown(run.opens))
-            }
+            Ok(runs) => next_words(definition, runs.first()),
             Err(_) => "unknown time zone".to_owned(),
         };
         let followers = match definition.place() {
@@ -562,6 +560,7 @@ fn list(schedules: &[Schedule], context: &mut Context) {
             schedule.name.clone(),
             definition.action.work.name().to_owned(),
             timing::starts_words(&definition.timing.starts),
+            definition.zone.clone(),
             timing::minutes_words(definition.timing.window_minutes),
             next,
             followers,
@@ -570,6 +569,15 @@ fn list(schedules: &[Schedule], context: &mut Context) {
     context
         .output
         .text(&table::render(columns, &schedules.iter().map(row).collect::<Vec<_>>()));
+}
+
+/// Returns when a schedule runs next, by the same clock as its times.
+fn next_words(definition: &Definition, next: Option<&Occurrence>) -> String {
+    match next {
+        Some(run) => moment::in_zone(run.opens, &definition.zone),
+        None if definition.is_suspended => "suspended".to_owned(),
+        None => "none".to_owned(),
+    }
 }
 
 fn show(schedule: &Schedule, nodes: &[&str], runs: &[Occurrence], context: &mut Context) {
@@ -670,6 +678,21 @@ mod tests {
         ];
         assert_eq!(labels_of_nobody(&followers, &known), ["db"]);
         assert_eq!(labels_of_nobody(&followers[2..], &BTreeSet::new()), [] as [&str; 0]);
+    }
+
+    /// The times were those of the schedule's zone, and the next run that of the machine's.
+    #[test]
+    fn the_next_run_is_in_the_zone_of_the_schedule() {
+        let body = r#"{"action": {"work": "expire"}, "zone": "Asia/Tokyo", "priority": 5,
+            "retries": 0, "retry_pause_minutes": 1,
+            "timing": {"starts": {"once": 0}, "window_minutes": 60, "spread_percent": 0}}"#;
+        let mut definition: Definition = serde_json::from_str(body).expect("a definition");
+        let planned = model::ServerTime(0);
+        let next = Occurrence { planned, opens: planned, closes: planned };
+        assert_eq!(next_words(&definition, Some(&next)), "1970-01-01 09:00:00");
+        assert_eq!(next_words(&definition, None), "none");
+        definition.is_suspended = true;
+        assert_eq!(next_words(&definition, None), "suspended");
     }
 
     #[test]
