@@ -12,11 +12,16 @@ use crate::commands::Command;
 use crate::error::CommandError;
 use crate::options::Global;
 use crate::output::Format;
+use crate::spelling;
 
 /// Command whose words are those of another program, with options of its own form.
 const FOREIGN: &str = "dsmadmc";
+/// Command that takes the command for nodes after `--`.
+const AT_NODES: &str = "holdfast admin run";
 /// Maximum number of commands that a hint names for a word that is a command elsewhere.
 const ELSEWHERE_MAX: usize = 4;
+/// Minimum length of the beginning of a command elsewhere.
+const BEGINNING_BYTES_MIN: usize = 3;
 /// Words by which people ask for the list of a group, such as `holdfast archives`.
 const LIST_WORDS: [&str; 3] = ["list", "ls", "show"];
 
@@ -95,7 +100,7 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
     let help = format!("try '{command} --help'");
     let suggested = match unknown_command(error) {
         Some(word) => command_meant(word, &whole, (&command, definition), after),
-        None => similar_value(error),
+        None => similar_value(error).or_else(|| missing_dashes(error, &command, words)),
     };
     let hint = match suggested {
         Some(suggestion) if suggestion.ends_with('?') => suggestion,
@@ -103,6 +108,15 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
         None => help,
     };
     CommandError::new(message).with_hint(hint)
+}
+
+/// Returns the hint for a command for nodes that does not come after `--`.
+fn missing_dashes(error: &clap::Error, command: &str, words: &[OsString]) -> Option<String> {
+    let is_missing =
+        matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument);
+    let hint = "put -- before the command, as in 'holdfast admin run web-01 -- backup /etc'";
+    let applies = is_missing && command == AT_NODES && !words.iter().any(|word| word == "--");
+    applies.then(|| hint.to_owned())
 }
 
 /// Divides `words` at the unknown name of a command that the error is about. Words after it can
@@ -126,7 +140,13 @@ fn unknown_command(error: &clap::Error) -> Option<&str> {
 }
 
 /// Words that mean the same: one command has one of them, and another command another.
-const SAME_ACTS: [&[&str]; 2] = [&["delete", "remove", "rm"], &["add", "define", "create", "new"]];
+const SAME_ACTS: [&[&str]; 5] = [
+    &["delete", "remove", "rm", "del"],
+    &["add", "define", "create", "new", "register"],
+    &["list", "show", "ls", "query", "q"],
+    &["set", "update", "modify", "change", "edit"],
+    &["cancel", "stop", "abort"],
+];
 
 /// Returns the name of the command below `command` that does what `word` means elsewhere.
 fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
@@ -146,9 +166,9 @@ fn first_paragraph(text: &str) -> String {
 
 /// Returns the hint for `word`, which is no command in the group with this name and definition:
 /// what the word of another program means, the command of the group that another word for the same
-/// act names, otherwise commands of this name elsewhere, the group itself if it lists, the commands
-/// that the word abbreviates, or the one that is similar. `after` has the words after the unknown
-/// one.
+/// act names, the group itself if it lists, otherwise commands of this name elsewhere, the commands
+/// that the word abbreviates, or the one that is similar. The last are commands elsewhere of which
+/// the word is the plural or the beginning. `after` has the words after the unknown one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,
@@ -163,12 +183,11 @@ fn command_meant(
     if let Some(meant) = same_act(word, group) {
         return Some(question(&[format!("{named} {meant}")]));
     }
-    let elsewhere = elsewhere(whole, word, after);
-    if (1..=ELSEWHERE_MAX).contains(&elsewhere.len()) {
-        return Some(question(&elsewhere));
-    }
     if LIST_WORDS.contains(&word) && !group.is_subcommand_required_set() {
         return Some(question(&[named.to_owned()]));
+    }
+    if let Some(found) = few(elsewhere(whole, &|name| name == word, after)) {
+        return Some(question(&found));
     }
     match &beginning_with(word, group)[..] {
         [] => {}
@@ -178,10 +197,40 @@ fn command_meant(
     let inner = group.get_subcommands().filter(|inner| !inner.is_hide_set());
     let mut names: Vec<&str> = inner.map(clap::Command::get_name).collect();
     names.extend(words::known_after(named));
-    let similar = words::similar(word, &names)?;
-    Some(match words::meant_by(named, similar) {
-        Some(meant) => question(&lines(meant)),
-        None => format!("'{similar}' is similar"),
+    match spelling::similar(word, &names) {
+        Some(similar) => Some(match words::meant_by(named, similar) {
+            Some(meant) => question(&lines(meant)),
+            None => format!("'{similar}' is similar"),
+        }),
+        None => loosely_elsewhere(whole, word, after).map(|found| question(&found)),
+    }
+}
+
+/// Returns `commands` if there are some, and few enough to be named.
+fn few(commands: Vec<String>) -> Option<Vec<String>> {
+    (1..=ELSEWHERE_MAX).contains(&commands.len()).then_some(commands)
+}
+
+/// Returns the commands anywhere of which `word` is the plural, which asks for their lists, or the
+/// beginning.
+fn loosely_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Option<Vec<String>> {
+    let singular = match word.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => word.strip_suffix('s').unwrap_or_default().to_owned(),
+    };
+    let listed = |path: String| {
+        if path.rsplit(' ').next() != Some(singular.as_str()) {
+            return Some(path);
+        }
+        let names: Vec<OsString> = path.split(' ').map(OsString::from).collect();
+        let (_, command) = command_named(whole, &names);
+        command.find_subcommand("list").map(|_| format!("{path} list"))
+    };
+    let groups = elsewhere(whole, &|name| name == singular, after);
+    let plural = few(groups.into_iter().filter_map(listed).collect());
+    plural.or_else(|| {
+        let begins = |name: &str| word.len() >= BEGINNING_BYTES_MIN && name.starts_with(word);
+        few(elsewhere(whole, &begins, after))
     })
 }
 
@@ -203,25 +252,30 @@ fn quoted(names: &[String], between: &str) -> String {
     names.join(between)
 }
 
-/// Returns the full names of the commands called `word`, at any depth, followed by the commands
-/// that the words `after` name. If the next word is a command of some of them, only they are meant.
-fn elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Vec<String> {
+/// Returns the full names of the commands whose names are meant, at any depth, followed by the
+/// commands that the words `after` name. If the next word is a command of some of them, only they
+/// are meant.
+fn elsewhere(
+    whole: &clap::Command,
+    is_meant: &dyn Fn(&str) -> bool,
+    after: &[OsString],
+) -> Vec<String> {
     fn visit<'a>(
         command: &'a clap::Command,
         path: &str,
-        word: &str,
+        is_meant: &dyn Fn(&str) -> bool,
         found: &mut Vec<(String, &'a clap::Command)>,
     ) {
         for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
             let path = format!("{path} {}", inner.get_name());
-            if inner.get_name() == word {
+            if is_meant(inner.get_name()) {
                 found.push((path.clone(), inner));
             }
-            visit(inner, &path, word, found);
+            visit(inner, &path, is_meant, found);
         }
     }
     let mut found = Vec::new();
-    visit(whole, NAME, word, &mut found);
+    visit(whole, NAME, is_meant, &mut found);
     let next = after.first();
     let goes_on =
         |command: &clap::Command| next.is_some_and(|next| command.find_subcommand(next).is_some());
@@ -321,6 +375,22 @@ mod tests {
             "admin optionset delete LINUX",
             "admin schedule remove nightly",
             "admin volume labl",
+            "admin node ls",
+            "admin pool show",
+            "archives ls",
+            "admin schedule set",
+            "admin node update",
+            "admin node del",
+            "admin node register",
+            "admin event stop",
+            "admin event show cmd1",
+            "events",
+            "schedules",
+            "libraries",
+            "sched",
+            "admin run n1 backup /etc",
+            "admin run n1 backup --full /etc",
+            "admin run n1 --",
             "hsm recal /data",
             "backup /home --compresion 3",
             "backup /home --compression 20",

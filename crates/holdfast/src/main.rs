@@ -39,6 +39,7 @@ mod running;
 mod secret;
 mod servers;
 mod settings;
+mod spelling;
 mod stream;
 mod table;
 mod traces;

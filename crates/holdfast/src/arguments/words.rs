@@ -1,5 +1,4 @@
-//! Words that are no commands: which command is meant by a word of another program, and by a word
-//! with a slip of the hand. The module is pure.
+//! Words of other programs: which commands are meant by them. The module is pure.
 
 /// Name of the program.
 pub(super) const NAME: &str = "holdfast";
@@ -62,19 +61,6 @@ pub(super) fn known_after(after: &str) -> Vec<&'static str> {
     known.map(|known| known.word).collect()
 }
 
-/// Returns the most similar of `names` that `word` differs from by a slip of the hand: by a letter,
-/// and in longer words by a letter for each three.
-pub(super) fn similar<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
-    let letters = word.chars().count();
-    let slips_max = (letters / 3).max(1);
-    names
-        .iter()
-        .map(|&name| (strsim::osa_distance(word, name), name))
-        .filter(|(slips, _)| *slips <= slips_max && *slips < letters)
-        .min_by_key(|(slips, _)| *slips)
-        .map(|(_, name)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
@@ -83,23 +69,6 @@ mod tests {
 
     use super::*;
     use crate::arguments::{Arguments, command_named};
-
-    #[test]
-    fn only_a_slip_of_the_hand_is_similar() {
-        let names = ["backup", "delete", "find", "list", "verify", "diff"];
-        for (word, expected) in [
-            ("bakcup", Some("backup")),
-            ("lsit", Some("list")),
-            ("verifiy", Some("verify")),
-            ("fnd", Some("find")),
-            ("query", None),
-            ("version", None),
-            ("selective", None),
-            ("q", None),
-        ] {
-            assert_eq!(similar(word, &names), expected, "{word}");
-        }
-    }
 
     #[test]
     fn words_of_other_programs_mean_commands_and_are_none() {

@@ -40,7 +40,7 @@ enum EventCommand {
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast event show 4711")]
     Show {
         /// Number of the event
-        #[arg(value_name = "NUMBER")]
+        #[arg(value_name = "NUMBER", value_parser = parse_number)]
         number: u64,
     },
     /// Let the work of a schedule pause where it is under way
@@ -100,6 +100,13 @@ struct ListArgs {
     /// Maximum number of events
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
+}
+
+fn parse_number(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| {
+        "an event has a number; 'holdfast admin event list --schedule NAME' lists those of a \
+         schedule"
+    })
 }
 
 /// Returns the name of a state.
