@@ -1,11 +1,12 @@
 //! Actions on the command line.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use policy::schedule::{Action, Word, Work, takes_value};
 
 use crate::error::CommandError;
+use crate::spelling;
 
 /// Work of a schedule
 #[derive(clap::Args, Debug, Default)]
@@ -75,18 +76,26 @@ pub(super) fn words(action: &Action) -> String {
         .join(" ")
 }
 
+/// First words of the commands that nodes run.
+const NODE_COMMANDS: [&str; 10] = [
+    "backup",
+    "incremental",
+    "selective",
+    "full",
+    "archive",
+    "restore",
+    "verify",
+    "drill",
+    "image",
+    "command",
+];
+
 /// Parses the words of a command, such as `backup --full /home`, as an action.
 pub(in crate::commands::admin) fn words_to_action(
     words: Vec<OsString>,
 ) -> Result<Action, CommandError> {
-    let unknown = || {
-        CommandError::new(
-            "give the command that the nodes run after --: backup, selective, full, archive, \
-             restore, verify, drill SAMPLE, image backup, or command TEXT",
-        )
-    };
     let mut words = words.into_iter();
-    let first = words.next().ok_or_else(unknown)?;
+    let first = words.next().unwrap_or_default();
     let mut work = match first.to_str() {
         Some("backup" | "incremental") => Work::Incremental,
         Some("selective") => Work::Selective,
@@ -97,7 +106,7 @@ pub(in crate::commands::admin) fn words_to_action(
         Some("drill") => Work::Drill,
         Some("command") => Work::Command,
         Some("image") if words.next().is_some_and(|word| word == "backup") => Work::Image,
-        _ => return Err(unknown()),
+        _ => return Err(unknown_command(&first)),
     };
     let mut action = Action { work, objects: Vec::new(), options: Vec::new() };
     let mut has_options = work != Work::Command;
@@ -126,6 +135,21 @@ pub(in crate::commands::admin) fn words_to_action(
     Ok(action)
 }
 
+/// Makes the error for a word that is no command of nodes.
+fn unknown_command(word: &OsStr) -> CommandError {
+    let meant = word.to_str().and_then(|word| match word {
+        "image" => Some("image backup"),
+        _ => spelling::similar(word, &NODE_COMMANDS),
+    });
+    let question = meant.map(|meant| format!("did you mean '{meant}'? "));
+    CommandError::new(format!("'{}' is no command of nodes", model::escaped(word.as_bytes())))
+        .with_hint(format!(
+            "{}nodes run backup, selective, full, archive, restore, verify, drill SAMPLE, image \
+             backup, and command TEXT",
+            question.unwrap_or_default()
+        ))
+}
+
 /// Returns the value of an option as text.
 fn text(value: OsString, option: &str) -> Result<String, CommandError> {
     value.into_string().map_err(|value| {
@@ -142,6 +166,21 @@ mod tests {
 
     fn parse(text: &str) -> Result<Action, CommandError> {
         words_to_action(text.split(' ').map(OsString::from).collect())
+    }
+
+    #[test]
+    fn an_unknown_command_of_nodes_is_named_with_the_nearest() {
+        for (given, meant) in [
+            ("bakup /etc", "did you mean 'backup'? nodes run backup, "),
+            ("image restore x", "did you mean 'image backup'? nodes run backup, "),
+            ("mount /mnt", "nodes run backup, "),
+            ("", "nodes run backup, "),
+        ] {
+            let error = parse(given).expect_err("is refused");
+            let word = given.split(' ').next().unwrap_or_default();
+            assert_eq!(error.message, format!("'{word}' is no command of nodes"));
+            assert!(error.hint.expect("a hint").starts_with(meant), "{given}");
+        }
     }
 
     #[test]
