@@ -2,7 +2,7 @@
 
 use model::{NodeId, ServerTime};
 
-use crate::{CatalogError, Node};
+use crate::{CatalogError, EventRow, Node};
 
 /// A token as the server keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,13 +55,14 @@ pub trait Credentials {
 
     /// Uses up the token with this `hash` and stores the certificate with this `serial` as the only
     /// one of its node, in one batch: who has another certificate of the node has lost it or stolen
-    /// it. Returns the node.
+    /// it. The batch adds `event` to the audit trail. Returns the node.
     fn redeem_token(
         &self,
         hash: &[u8; 32],
         serial: &[u8],
         expires: ServerTime,
         now: ServerTime,
+        event: &EventRow,
     ) -> Result<Node, TokenError>;
 
     /// The node that the token with this `hash` enrols.

@@ -82,7 +82,7 @@ fn answer(
         return Ok(certificate);
     }
     let enrolled = match request.node.is_empty() {
-        true => enrol(edge, request),
+        true => enrol(edge, request, address),
         false => enrol_by_key(edge, request, address),
     };
     match enrolled {
@@ -95,7 +95,11 @@ fn answer(
     }
 }
 
-fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificate, Status> {
+fn enrol(
+    edge: &Edge,
+    request: &proto::EnrolRequest,
+    address: IpAddr,
+) -> Result<proto::Certificate, Status> {
     let now = sys::clock::now();
     let hash = token_hash(&request.secret);
     let catalog = &edge.store.catalog;
@@ -105,13 +109,19 @@ fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificat
         .authority
         .issue(&node.name, &request.signing_request, sys::clock::system())
         .map_err(|error| refusal::status(StoreError::malformed(model::chain(&error))))?;
+    let event = EventRow {
+        time: now,
+        actor: format!("node {}", node.name),
+        what: "node enrolled".to_owned(),
+        details: format!("{} by token from {address}", node.name),
+    };
     let node = catalog
-        .redeem_token(&hash, &issued.serial, issued.expires, now)
+        .redeem_token(&hash, &issued.serial, issued.expires, now, &event)
         .map_err(refused)?;
     // The other certificates of the node have ended. An agent that came with one of them would keep
     // the place of the node's agent. At another server of the catalogue it does.
     edge.identities.cut(node.id);
-    tracing::info!(node = %node.name, "enrolled");
+    tracing::info!(node = %node.name, %address, "enrolled by a token");
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 

@@ -3,8 +3,10 @@
 use model::{NodeId, ServerTime};
 
 use super::nodes::{find_node, one_node};
-use super::{Engine, Row, Sql, params, require_new};
-use crate::{CatalogError, Certificate, Credentials, InvalidToken, Node, TokenError, TokenRow};
+use super::{Engine, Row, Sql, events, params, require_new};
+use crate::{
+    CatalogError, Certificate, Credentials, EventRow, InvalidToken, Node, TokenError, TokenRow,
+};
 
 impl<E: Engine> Credentials for E {
     fn add_token(&self, token: &TokenRow) -> Result<(), CatalogError> {
@@ -18,8 +20,9 @@ impl<E: Engine> Credentials for E {
         serial: &[u8],
         expires: ServerTime,
         now: ServerTime,
+        event: &EventRow,
     ) -> Result<Node, TokenError> {
-        let (hash, serial) = (*hash, serial.to_vec());
+        let (hash, serial, event) = (*hash, serial.to_vec(), event.clone());
         let node = self.write(move |sql| {
             let node = match token_node(sql, &hash, now)? {
                 Ok(node) => node,
@@ -29,6 +32,7 @@ impl<E: Engine> Credentials for E {
             remove_certificates(sql, node.id)?;
             let certificate = Certificate { serial: serial.clone(), node: node.id, expires };
             add_certificate(sql, &certificate)?;
+            events::add(sql, &event)?;
             Ok(Ok(node))
         })?;
         Ok(node?)

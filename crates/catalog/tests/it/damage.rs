@@ -16,8 +16,8 @@ use crate::conformance::Engine as _;
 use crate::contents;
 use crate::samples::{
     DOMAIN, NOW, add_version, alert, answer, api_key, approval, archived, at, contact, dir, drill,
-    enrolment_key, fill, key, library, node_name, pack, page, part, pool, put, put_parts, refusal,
-    session, sign_in, token, version, volume,
+    enrolled, enrolment_key, fill, key, library, node_name, pack, page, part, pool, put, put_parts,
+    refusal, session, sign_in, token, version, volume,
 };
 
 /// Size of a database page, in bytes.
@@ -172,7 +172,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.rename_node(node.id, &node_name("renamed")));
     note(errors, catalog.open_filespace(node.id, b"/new", NOW));
     note(errors, catalog.add_token(&token(&node, 77)));
-    note(errors, catalog.redeem_token(&[77; 32], &[77, 1], at(9), NOW));
+    note(errors, catalog.redeem_token(&[77; 32], &[77, 1], at(9), NOW, &enrolled()));
     let certificate = Certificate { serial: vec![77, 2], node: node.id, expires: at(9) };
     note(errors, catalog.add_certificate(&certificate));
     note(errors, catalog.add_baseline(node.id, NOW, b"{}"));

@@ -232,7 +232,7 @@ pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
     let node = add_node(catalog, node_name);
     catalog.add_token(&token(&node, state)).expect("a token is stored");
     catalog
-        .redeem_token(&[state; 32], &[state, 1], at(60), NOW)
+        .redeem_token(&[state; 32], &[state, 1], at(60), NOW, &enrolled())
         .expect("the token is good");
     catalog.add_token(&token(&node, state + 100)).expect("a second token is stored");
     for number in 1..=2 {
@@ -446,6 +446,12 @@ pub(crate) fn enrolment_key(number: u8) -> EnrolmentKeyRow {
         names: "web-*".to_owned(),
         labels: vec!["web".to_owned(), "prod".to_owned()],
     }
+}
+
+/// Entry in the audit trail about a node that a token has enrolled.
+pub(crate) fn enrolled() -> EventRow {
+    let [actor, what, details] = ["node a", "node enrolled", "a by token"].map(str::to_owned);
+    EventRow { time: NOW, actor, what, details }
 }
 
 /// Redemption of the key of this number by the node `name`.

@@ -84,6 +84,10 @@ fn a_revoked_node_enters_only_with_a_new_token() {
     assert!(events.contains("node revoked"), "{events}");
 
     enrol(&other, &address, &token_again(&scene)).expect(&[0]);
+    let by_token = ["log", "--kind", "node enrolled", "--node", "anna", "--limit", "1"];
+    let enrolled = scene.server.admin(&by_token);
+    assert_eq!(enrolled["actor"], "node anna");
+    assert_eq!(enrolled["details"], "anna by token from 127.0.0.1");
     status(&other).expect(&[0]);
     scene
         .server

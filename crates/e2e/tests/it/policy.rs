@@ -127,7 +127,7 @@ fn a_draft_is_simulated_and_activated_only_on_purpose() {
         .iter()
         .map(|event| event["what"].as_str().unwrap())
         .collect();
-    assert_eq!(whats, ["versions expired", "policy activated", "node added"]);
+    assert_eq!(whats, ["versions expired", "policy activated", "node enrolled", "node added"]);
     scene.node.verify().expect(&[0]);
 }
 

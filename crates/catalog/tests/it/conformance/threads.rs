@@ -7,8 +7,8 @@ use model::{DirPath, FilespaceId};
 
 use super::Engine;
 use crate::samples::{
-    DOMAIN, NOW, add_filespace, add_node, at, dir, enrolment_key, key, key_redemption, node_name,
-    page, put, refusal, token, unstorable,
+    DOMAIN, NOW, add_filespace, add_node, at, dir, enrolled, enrolment_key, key, key_redemption,
+    node_name, page, put, refusal, token, unstorable,
 };
 
 const THREADS: u8 = 8;
@@ -133,7 +133,8 @@ pub(crate) fn one_of_many_redeems_the_token(engine: &dyn Engine) {
     let catalog = engine.open();
     let node = add_node(&*catalog, "a");
     catalog.add_token(&token(&node, 1)).expect("is stored");
-    let answers = in_threads(|thread| catalog.redeem_token(&[1; 32], &[thread], at(9), NOW));
+    let answers =
+        in_threads(|thread| catalog.redeem_token(&[1; 32], &[thread], at(9), NOW, &enrolled()));
     assert_eq!(only(answers, "token"), node);
     let certificates = in_threads(|thread| catalog.certificate_node(&[thread], NOW));
     assert_eq!(only(certificates, "not found"), node);

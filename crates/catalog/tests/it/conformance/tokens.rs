@@ -3,7 +3,7 @@
 use catalog::{Certificate, TokenRow};
 
 use super::Engine;
-use crate::samples::{NO_NODE, NOW, add_node, at, refusal, token};
+use crate::samples::{NO_NODE, NOW, add_node, at, enrolled, refusal, token};
 
 pub(crate) fn a_token_enrols_its_node_once(engine: &dyn Engine) {
     let catalog = engine.open();
@@ -11,12 +11,23 @@ pub(crate) fn a_token_enrols_its_node_once(engine: &dyn Engine) {
     catalog.add_token(&token(&node, 7)).expect("is stored");
     assert!(!catalog.is_enrolled(node.id).expect("not yet"));
     assert_eq!(catalog.token_node(&[7; 32], NOW).expect("is good"), node);
-    assert_eq!(catalog.redeem_token(&[7; 32], b"serial", at(9), NOW).expect("is good"), node);
+    assert_eq!(
+        catalog
+            .redeem_token(&[7; 32], b"serial", at(9), NOW, &enrolled())
+            .expect("is good"),
+        node
+    );
     assert!(catalog.is_enrolled(node.id).expect("it is"));
     assert!(!catalog.is_enrolled(other.id).expect("it is not"));
 
     let catalog = engine.reopen(catalog);
-    assert_eq!(refusal(catalog.redeem_token(&[7; 32], b"second", at(9), NOW)), "token");
+    assert_eq!(
+        refusal(catalog.redeem_token(&[7; 32], b"second", at(9), NOW, &enrolled())),
+        "token"
+    );
+    let events = catalog.events(None, 9).expect("are listed");
+    assert_eq!(events.len(), 1, "only the enrolment is in the audit trail: {events:?}");
+    assert_eq!(events[0].event, enrolled());
     assert_eq!(refusal(catalog.token_node(&[7; 32], NOW)), "token");
     assert_eq!(catalog.certificate_node(b"serial", NOW).expect("is known"), node);
     assert_eq!(refusal(catalog.certificate_node(b"second", NOW)), "not found");
@@ -27,7 +38,10 @@ pub(crate) fn an_unknown_token_is_refused(engine: &dyn Engine) {
     let node = add_node(&*catalog, "a");
     catalog.add_token(&token(&node, 7)).expect("is stored");
     assert_eq!(refusal(catalog.token_node(&[8; 32], NOW)), "token");
-    assert_eq!(refusal(catalog.redeem_token(&[8; 32], b"serial", at(9), NOW)), "token");
+    assert_eq!(
+        refusal(catalog.redeem_token(&[8; 32], b"serial", at(9), NOW, &enrolled())),
+        "token"
+    );
     assert_eq!(refusal(catalog.certificate_node(b"serial", NOW)), "not found");
     assert!(!catalog.is_enrolled(node.id).expect("it is not"));
 }
@@ -40,11 +54,19 @@ pub(crate) fn a_token_ends_at_its_expiry(engine: &dyn Engine) {
         .expect("is stored");
     for late in [at(5), at(6)] {
         assert_eq!(refusal(catalog.token_node(&[7; 32], late)), "token");
-        assert_eq!(refusal(catalog.redeem_token(&[7; 32], b"late", at(9), late)), "token");
+        assert_eq!(
+            refusal(catalog.redeem_token(&[7; 32], b"late", at(9), late, &enrolled())),
+            "token"
+        );
     }
     assert!(!catalog.is_enrolled(node.id).expect("it is not"));
     let early = at(4);
-    assert_eq!(catalog.redeem_token(&[7; 32], b"early", at(9), early).expect("is good"), node);
+    assert_eq!(
+        catalog
+            .redeem_token(&[7; 32], b"early", at(9), early, &enrolled())
+            .expect("is good"),
+        node
+    );
 }
 
 pub(crate) fn a_newer_token_voids_the_unused_one(engine: &dyn Engine) {
@@ -53,9 +75,15 @@ pub(crate) fn a_newer_token_voids_the_unused_one(engine: &dyn Engine) {
     catalog.add_token(&token(&other, 1)).expect("is stored");
     catalog.add_token(&token(&node, 2)).expect("is stored");
     catalog.add_token(&token(&node, 3)).expect("is stored");
-    assert_eq!(refusal(catalog.redeem_token(&[2; 32], b"2", at(9), NOW)), "token");
-    assert_eq!(catalog.redeem_token(&[3; 32], b"3", at(9), NOW).expect("is good"), node);
-    assert_eq!(catalog.redeem_token(&[1; 32], b"1", at(9), NOW).expect("is good"), other);
+    assert_eq!(refusal(catalog.redeem_token(&[2; 32], b"2", at(9), NOW, &enrolled())), "token");
+    assert_eq!(
+        catalog.redeem_token(&[3; 32], b"3", at(9), NOW, &enrolled()).expect("is good"),
+        node
+    );
+    assert_eq!(
+        catalog.redeem_token(&[1; 32], b"1", at(9), NOW, &enrolled()).expect("is good"),
+        other
+    );
     assert_eq!(
         refusal(catalog.add_token(&TokenRow { node: NO_NODE, ..token(&node, 4) })),
         "not found"
@@ -66,11 +94,14 @@ pub(crate) fn a_used_token_stays_used(engine: &dyn Engine) {
     let catalog = engine.open();
     let node = add_node(&*catalog, "a");
     catalog.add_token(&token(&node, 1)).expect("is stored");
-    catalog.redeem_token(&[1; 32], b"1", at(9), NOW).expect("is good");
+    catalog.redeem_token(&[1; 32], b"1", at(9), NOW, &enrolled()).expect("is good");
     catalog.add_token(&token(&node, 2)).expect("is stored");
-    assert_eq!(refusal(catalog.redeem_token(&[1; 32], b"again", at(9), NOW)), "token");
+    assert_eq!(refusal(catalog.redeem_token(&[1; 32], b"again", at(9), NOW, &enrolled())), "token");
     assert!(catalog.is_enrolled(node.id).expect("it is"));
-    assert_eq!(catalog.redeem_token(&[2; 32], b"2", at(9), NOW).expect("is good"), node);
+    assert_eq!(
+        catalog.redeem_token(&[2; 32], b"2", at(9), NOW, &enrolled()).expect("is good"),
+        node
+    );
     assert_eq!(refusal(catalog.certificate_node(b"1", NOW)), "not found");
     assert_eq!(catalog.certificate_node(b"2", NOW).expect("is known"), node);
 }
@@ -81,10 +112,18 @@ pub(crate) fn a_failed_redemption_leaves_the_token_good(engine: &dyn Engine) {
     let taken = Certificate { serial: b"taken".to_vec(), node: other.id, expires: at(9) };
     catalog.add_certificate(&taken).expect("is stored");
     catalog.add_token(&token(&node, 1)).expect("is stored");
-    assert_eq!(refusal(catalog.redeem_token(&[1; 32], b"taken", at(9), NOW)), "exists");
+    assert_eq!(
+        refusal(catalog.redeem_token(&[1; 32], b"taken", at(9), NOW, &enrolled())),
+        "exists"
+    );
     assert!(!catalog.is_enrolled(node.id).expect("it is not"));
     assert_eq!(catalog.certificate_node(b"taken", NOW).expect("is known"), other);
-    assert_eq!(catalog.redeem_token(&[1; 32], b"free", at(9), NOW).expect("is good"), node);
+    assert_eq!(
+        catalog
+            .redeem_token(&[1; 32], b"free", at(9), NOW, &enrolled())
+            .expect("is good"),
+        node
+    );
 }
 
 pub(crate) fn a_used_secret_is_not_given_again(engine: &dyn Engine) {
@@ -93,7 +132,7 @@ pub(crate) fn a_used_secret_is_not_given_again(engine: &dyn Engine) {
     catalog.add_token(&token(&node, 1)).expect("is stored");
     assert_eq!(refusal(catalog.add_token(&token(&other, 1))), "exists");
     assert_eq!(catalog.token_node(&[1; 32], NOW).expect("is good"), node);
-    catalog.redeem_token(&[1; 32], b"1", at(9), NOW).expect("is good");
+    catalog.redeem_token(&[1; 32], b"1", at(9), NOW, &enrolled()).expect("is good");
     catalog.add_token(&token(&node, 2)).expect("is stored");
     assert_eq!(refusal(catalog.add_token(&token(&node, 1))), "exists");
     assert_eq!(refusal(catalog.token_node(&[1; 32], NOW)), "token");
@@ -113,7 +152,12 @@ pub(crate) fn an_unused_secret_is_given_again_with_another_end(engine: &dyn Engi
     assert_eq!(refusal(catalog.token_node(&[1; 32], at(6))), "token");
     catalog.add_token(&until(1, 20)).expect("is stored again");
     assert_eq!(refusal(catalog.token_node(&[2; 32], at(6))), "token");
-    assert_eq!(catalog.redeem_token(&[1; 32], b"1", at(9), at(6)).expect("is good"), node);
+    assert_eq!(
+        catalog
+            .redeem_token(&[1; 32], b"1", at(9), at(6), &enrolled())
+            .expect("is good"),
+        node
+    );
 }
 
 pub(crate) fn renewed_certificates_lead_to_their_node(engine: &dyn Engine) {
