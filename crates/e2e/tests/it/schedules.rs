@@ -630,7 +630,7 @@ fn the_audit_trail_names_who_changed_schedules_and_labels() {
         .map(|event| format!("{}: {}", text(event, "what"), text(event, "details")))
         .collect();
     let (started, cancelled) = (
-        format!("action started: {action}: command at 1 node"),
+        format!("action started: {action}: command at 1 node (web-01): true"),
         format!("events cancelled: {action}: 1 event"),
     );
     let expected = [

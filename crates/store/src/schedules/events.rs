@@ -25,6 +25,10 @@ pub(super) const ONCE_PREFIX: &str = "@";
 const TASK_WINDOW_MINUTES: u32 = 1440;
 /// Time for which a schedule of one action is kept after its window, in minutes.
 const ONCE_KEPT_MICROS: i64 = 7 * 86_400_000_000;
+/// Maximum number of nodes that the audit trail names for an action.
+const NODES_NAMED: usize = 10;
+/// Maximum length of the objects and options of an action in the audit trail, in characters.
+const WORDS_CHARACTERS_MAX: usize = 200;
 
 /// States of events that have not ended.
 pub(super) const OPEN: [EventState; 5] = [
@@ -183,10 +187,28 @@ pub fn run_now(
     }
     let places: Vec<_> = nodes.iter().map(|node| Some(node.id)).collect();
     let name = once(store, template, &places, author)?;
-    let work = template.action.work.name();
-    let details = format!("{name}: {work} at {}", counted(nodes.len() as u64, "node"));
+    let details = start_words(&name, &template.action, nodes);
     note_by(store, author, sys::clock::now(), ("action started", details.as_str()))?;
     Ok(name)
+}
+
+/// Returns what was started by the name of a schedule, where, and with what.
+fn start_words(name: &str, action: &Action, nodes: &[Node]) -> String {
+    let count = counted(nodes.len() as u64, "node");
+    let named: Vec<&str> = nodes.iter().take(NODES_NAMED).map(|node| node.name.as_str()).collect();
+    let more = match nodes.len().saturating_sub(NODES_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let start = format!("{name}: {} at {count} ({}{more})", action.work.name(), named.join(", "));
+    let objects = action.objects.iter().map(|object| model::escaped(&object.0));
+    let options = action.options.iter().map(|option| model::escaped(option.as_bytes()));
+    let words = objects.chain(options).collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(WORDS_CHARACTERS_MAX) {
+        None if words.is_empty() => start,
+        None => format!("{start}: {words}"),
+        Some((end, _)) => format!("{start}: {}...", &words[..end]),
+    }
 }
 
 /// Starts work of the server now, and returns its event. Work of the same kind that a person has

@@ -13,6 +13,7 @@ use policy::schedule::{Action, Definition, Occurrence, Work};
 use super::errand::Errand;
 use super::*;
 use crate::error::StoreError;
+use crate::lifecycle::audit_trail;
 use crate::nodes::{NodeOrder, NodeSummary};
 use crate::samples::{TestServer, refused};
 use crate::store::Store;
@@ -232,6 +233,39 @@ fn an_action_for_now_is_a_schedule_of_its_own() {
     let again = run_now(store, &nodes[..1], &hourly("verify"), "anna").expect("is started");
     assert!(is_drawn(&again) && again != name, "no name counts: {again}");
     refused(run_now(store, &nodes, &hourly("expire"), "anna"), "nodes do not carry out");
+}
+
+/// The audit trail had only the number of nodes, so that no node showed what was run there.
+#[test]
+fn the_start_of_an_action_is_in_the_audit_trail_of_its_nodes() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let nodes: Vec<Node> = (1..=12).map(|number| add_node(store, &format!("n{number}"))).collect();
+    let details = |node: &str| {
+        let node = Some(node.to_owned());
+        let filter = audit_trail::Filter { node, ..audit_trail::Filter::default() };
+        let found = audit_trail::list(store, &filter, None, (9, 1000)).expect("is listed");
+        found.events.into_iter().map(|one| one.event.details).collect::<Vec<_>>()
+    };
+    let action = |objects: &[&str], options: &[&str]| {
+        let definition = hourly("incremental");
+        let objects = objects.iter().map(|object| object.as_bytes().to_vec().into()).collect();
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        Definition { action: Action { objects, options, ..definition.action }, ..definition }
+    };
+    let name = run_now(store, &nodes[1..2], &action(&[], &[]), "anna").expect("is started");
+    assert_eq!(details("n2"), [format!("{name}: incremental at 1 node (n2)")]);
+    assert_eq!(details("n1"), [""; 0]);
+    let all = action(&["/etc", "/a b\n"], &["--exclude=*.o"]);
+    let name = run_now(store, &nodes, &all, "anna").expect("is started");
+    let named = "n1, n2, n3, n4, n5, n6, n7, n8, n9, n10 and 2 more";
+    let words = "/etc /a b\\x0a --exclude=*.o";
+    let expected = format!("{name}: incremental at 12 nodes ({named}): {words}");
+    assert_eq!(details("n10"), [expected]);
+    let path = format!("/{}", "x".repeat(300));
+    let long = action(&[path.as_str()], &[]);
+    run_now(store, &nodes[..1], &long, "anna").expect("is started");
+    assert!(details("n1")[0].ends_with(&format!("(n1): /{}...", "x".repeat(199))));
 }
 
 #[test]
