@@ -73,7 +73,7 @@ fn a_user_without_rights_is_told_who_has_them() {
     let arguments = ["admin", "--server", scene.server.dir().to_str().unwrap(), "node", "list"];
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let refused = start(&program, &arguments, Path::new("/nonexistent"), Some(1234)).wait();
-    let refused = refused.expect(&[12]).says("needs root").says("id 0");
+    let refused = refused.expect(&[12]).says("needs root; run the command with sudo");
     assert!(!refused.stderr.contains("is the server running"), "{refused}");
 }
 
