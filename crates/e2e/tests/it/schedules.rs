@@ -387,6 +387,15 @@ fn events_are_listed_by_conditions_on_nodes_and_schedules() {
         let future = server.try_admin(&list).expect(&[0]).json_lines();
         assert_eq!(!future.is_empty(), found, "{conditions:?}");
     }
+    // The list names the server so.
+    let own_work = [&list[..], &["--node", "(server)"]].concat();
+    let of_server = || server.try_admin(&own_work).expect(&[0]).json_lines();
+    assert!(of_server().is_empty(), "the schedule of a node is not the server's");
+    server.admin(&["schedule", "define", "expiry", "--action", "expire", "--every", "1h"]);
+    let found = of_server();
+    assert!(found.iter().all(|event| event["schedule"] == "expiry"), "{found:?}");
+    assert_eq!(found.len(), 3);
+    server.try_admin(&["event", "list", "--node", "(server)"]).expect(&[0]);
     for (condition, refusal) in [
         (["--action", "nap"], "give one of incremental"),
         (["--domain", "NONE"], "there is no policy domain NONE"),

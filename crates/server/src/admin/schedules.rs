@@ -18,6 +18,8 @@ use crate::numbering::{NumberKind, Numbering};
 
 /// Maximum number of events in one message: their reports are long.
 const EVENTS_MAX: usize = 1000;
+/// Word for the server in place of a node, as lists of events show it. No node has this name.
+const SERVER_ITSELF: &str = "(server)";
 
 pub(super) fn list(
     store: &Store,
@@ -146,8 +148,10 @@ fn filter(
 ) -> Result<EventFilter, StoreError> {
     let mut filter = forms::filter(request)?;
     schedules::narrow(store, &mut filter, forms::conditions(request))?;
-    if let Some(name) = messages::name(&request.node) {
-        filter.node = Some(nodes::find(store, name)?.id);
+    match messages::name(&request.node) {
+        Some(SERVER_ITSELF) => filter.is_of_server = true,
+        Some(name) => filter.node = Some(nodes::find(store, name)?.id),
+        None => {}
     }
     if let Some(name) = messages::name(&request.domain) {
         let domain = domains::find(store, name)?.id;

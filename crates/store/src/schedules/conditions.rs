@@ -85,6 +85,8 @@ pub(super) fn meets(
     let has_label = |label: &str| node.is_some_and(|node| followers.has_label(node.id, label));
     let is_in = |domain| node.is_some_and(|node| node.domain == domain);
     filter.node.is_none_or(|wanted| node.is_some_and(|node| node.id == wanted))
+        && (node.is_none() || !filter.is_of_server)
+        && (node.is_some() || !filter.is_of_nodes)
         && filter.domain.is_none_or(is_in)
         && filter.label.as_deref().is_none_or(has_label)
         && filter.text.as_deref().is_none_or(has_text)

@@ -509,6 +509,10 @@ fn events_of_the_future_are_computed_for_each_follower() {
     let of_a = EventFilter { to: Some(next_hour(120)), ..of_a };
     let expected = [event("hourly", 2, Some(a.id)), event("hourly", 1, Some(a.id))];
     assert_eq!(list(&of_a, 9), expected);
+    let of_server = EventFilter { is_of_server: true, ..EventFilter::default() };
+    assert_eq!(list(&of_server, 1), [event("expiry", 1, None)]);
+    let of_nodes = EventFilter { is_of_nodes: true, ..EventFilter::default() };
+    assert_eq!(list(&of_nodes, 1), [event("hourly", 1, Some(a.id))]);
     label(store, &a, "web").expect("is labelled");
     let next = |conditions| {
         let mut filter = EventFilter { to: Some(next_hour(60)), ..EventFilter::default() };

@@ -67,7 +67,7 @@ Example:
   holdfast admin --server /srv/holdfast event list --state future --node web-01 --limit 10
   holdfast admin --server /srv/holdfast event list --label db --action image --text snapshot")]
 struct ListArgs {
-    /// Only events of this node
+    /// Only events of this node; '(server)' stands for the server's own work
     #[arg(long, value_name = "NODE", value_parser = values::not_empty)]
     node: Option<String>,
     /// Only events of this schedule
