@@ -141,6 +141,20 @@ impl Context {
     /// Returns the progress of the command, which a signal stops. The first call begins to catch
     /// signals.
     pub(crate) fn progress(&self) -> Result<Arc<Progress>, CommandError> {
+        self.progress_until(Some(interrupt::TRANSFERS_END))
+    }
+
+    /// Returns the progress of a command that only looks at work elsewhere, which a signal does not
+    /// end.
+    pub(crate) fn progress_of_look(&self) -> Result<Arc<Progress>, CommandError> {
+        self.progress_until(None)
+    }
+
+    /// Returns the progress of the command. `stopping` is said after the first signal.
+    fn progress_until(
+        &self,
+        stopping: Option<&'static str>,
+    ) -> Result<Arc<Progress>, CommandError> {
         if let Some(progress) = self.progress.get() {
             return Ok(Arc::clone(progress));
         }
@@ -157,7 +171,7 @@ impl Context {
             std::env::var_os(PAUSE_VARIABLE)
                 .is_some_and(|file| Path::new(&file).try_exists().unwrap_or(false))
         };
-        interrupt::watch(&progress, self.global.quiet, pauses, move || {
+        interrupt::watch(&progress, self.global.quiet, stopping, pauses, move || {
             let running = running.as_ref().and_then(Weak::upgrade);
             if let Some((running, progress)) = running.zip(paused.upgrade()) {
                 running.note(&progress);

@@ -71,14 +71,20 @@ impl PauseSignals {
     }
 }
 
+/// Text about a command that has transfers, after the first signal that ends it.
+pub(crate) const TRANSFERS_END: &str =
+    "stopping after the transfers under way; interrupt again to stop at once";
+
 /// Stops the command of `progress`, pauses it and lets it go on when signals come. Calls `changed`
-/// after a pause has begun or ended. The watch lasts as long as the process.
+/// after a pause has begun or ended. The watch lasts as long as the process. `stopping` is said
+/// after the first signal that ends the command.
 ///
 /// `is_paused` tells whether a signal to pause came before the watch. It is called when signals are
 /// caught already, so that no signal is lost in between.
 pub(crate) fn watch(
     progress: &Arc<Progress>,
     quiet: bool,
+    stopping: Option<&'static str>,
     is_paused: impl FnOnce() -> bool,
     changed: impl Fn() + Send + 'static,
 ) -> Result<(), CommandError> {
@@ -107,10 +113,8 @@ pub(crate) fn watch(
                 changed();
             }
             progress.stop();
-            if !quiet {
-                output::say(
-                    "stopping after the transfers under way; interrupt again to stop at once",
-                );
+            if let Some(stopping) = stopping.filter(|_| !quiet) {
+                output::say(stopping);
             }
             signals.next().await;
             if !quiet {

@@ -174,6 +174,26 @@ fn wildcards_of_an_action_stand_for_files_of_the_node() {
     node.run(&["backup", &at("*.c")]).expect(&[12]).says("No such file");
 }
 
+/// A person was told that transfers end, before the sentence that the work goes on.
+#[test]
+fn a_signal_ends_only_the_look_at_an_action() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    let look = server.spawn_admin(&["run", "web-01", "--", "command", "sleep 100"]);
+    let now = || events(&server, &[]).first().map(|event| state(event).to_owned());
+    wait_until("the task begins", || {
+        now().is_some_and(|state| state == "started" || state == "in-progress")
+    });
+    look.signal(Signal::INT);
+    let ended = look.wait().expect(&[12]).says("the action goes on at the nodes");
+    assert!(!ended.stderr.contains("transfers"), "{ended}");
+    assert_ne!(now().as_deref(), Some("failed"));
+    server.admin(&["event", "cancel", &last_action(&server)]);
+    wait_until("the task ends", || now().as_deref() == Some("failed"));
+}
+
 /// Kills the keeper of the node's last task, and the task.
 fn kill_keeper(node: &Node) {
     let status = node.run(&["agent", "status", "--json"]).expect(&[0]);

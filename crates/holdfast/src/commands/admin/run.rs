@@ -142,7 +142,7 @@ fn wait(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<Vec<ScheduledEvent>, CommandError> {
-    let progress = context.progress()?;
+    let progress = context.progress_of_look()?;
     let filter = EventFilter { schedule: Some(started.schedule.clone()), ..EventFilter::default() };
     let mut watch = Watch::default();
     let mut meter = watch.meter(context);
