@@ -350,22 +350,43 @@ fn show(event: &ScheduledEvent, log: &[u8], context: &mut Context) {
         write_json(event, Some(log), context);
         return;
     }
+    context.output.text(&show_text(event, log));
+}
+
+/// Returns an event with its progress, and with the end of its log, which has the report of its
+/// session. Work without a log has the report alone.
+fn show_text(event: &ScheduledEvent, log: &[u8]) -> String {
     let mut text = table_of(std::slice::from_ref(event));
     if let Some(line) = progress_line(event) {
         text.push_str("\nProgress: ");
         text.push_str(&line);
         text.push('\n');
     }
-    if !event.session.is_empty() {
-        text.push_str("\nReport: ");
-        text.push_str(&model::printable(&event.session));
-        text.push('\n');
-    }
     if !log.is_empty() {
         text.push_str("\nEnd of the log:\n");
         text.push_str(&log_text(log));
+    } else if !event.session.is_empty() {
+        text.push_str("\nReport:\n");
+        text.push_str(&report_text(&event.session));
     }
-    context.output.text(&text);
+    text
+}
+
+/// Returns the lines of a report for a terminal: its numbers and texts.
+fn report_text(report: &str) -> String {
+    let Ok(Value::Object(fields)) = serde_json::from_str(report) else {
+        return log_text(report.as_bytes());
+    };
+    let line = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) => text.clone(),
+            Value::Array(_) | Value::Object(_) => return None,
+            plain => plain.to_string(),
+        };
+        let line = format!("{}: {value}", name.replace('_', " "));
+        Some(format!("  {}\n", model::printable(&line)))
+    };
+    fields.iter().filter_map(line).collect()
 }
 
 /// Returns the lines of a log for a terminal.
@@ -429,9 +450,8 @@ mod tests {
         assert!(parse_state("done").expect_err("is refused").contains("give future, pending"));
     }
 
-    #[test]
-    fn a_wish_is_shown_until_the_event_has_ended() {
-        let event = |state: &str, control| ScheduledEvent {
+    fn event(state: &str, control: Option<EventControl>) -> ScheduledEvent {
+        ScheduledEvent {
             number: 1,
             schedule: "nightly".to_owned(),
             planned: ServerTime(0),
@@ -448,7 +468,27 @@ mod tests {
             session: String::new(),
             progress: String::new(),
             paused: None,
+        }
+    }
+
+    /// The report stood there as JSON, above the same report as text.
+    #[test]
+    fn the_report_of_an_event_is_shown_once_as_text() {
+        let session = r#"{"expired_bytes": 7, "node": "n\n1", "failures": [], "stages": {}}"#;
+        let event = ScheduledEvent { session: session.to_owned(), ..event("completed", None) };
+        let after_table = |log: &[u8]| {
+            let text = show_text(&event, log);
+            text.split_once("\n\n")
+                .map(|(_, rest)| rest.to_owned())
+                .expect("more than a table")
         };
+        assert_eq!(after_table(b"one\ntwo\n"), "End of the log:\n  one\n  two\n");
+        assert_eq!(after_table(b""), "Report:\n  expired bytes: 7\n  node: n\\x0a1\n");
+        assert_eq!(report_text("no JSON\n"), "  no JSON\n");
+    }
+
+    #[test]
+    fn a_wish_is_shown_until_the_event_has_ended() {
         let words = |state, control| state_words(&event(state, Some(control)));
         assert_eq!(words("in-progress", EventControl::Pause), "in-progress, pause asked for");
         assert_eq!(words("pending", EventControl::Cancel), "pending, cancel asked for");
