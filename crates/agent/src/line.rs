@@ -76,6 +76,8 @@ struct Cable {
     messages: mpsc::Receiver<Message>,
     digest: watch::Receiver<Vec<u8>>,
     wake: mpsc::Receiver<()>,
+    /// Minutes between two calls, as the server has been told; 0 for a line that stays open.
+    told_minutes: u32,
 }
 
 /// Opens the line, and again whenever it is lost.
@@ -99,6 +101,7 @@ pub(crate) fn open(
         messages: messages_out,
         digest: digest_out,
         wake: wake_out,
+        told_minutes: 0,
     };
     tokio::spawn(cable.run());
     Line { news, messages, digest, settings, wake }
@@ -149,17 +152,20 @@ impl Cable {
 
     /// Returns the time until the next call after one that has ended well.
     fn pause_after_call(&self) -> Duration {
-        let settings = self.settings.borrow();
-        match settings.mode {
-            AgentMode::Prompted => PAUSE_MIN,
-            AgentMode::Polling => Duration::from_secs(60) * settings.poll_minutes.max(1),
+        match poll_minutes(&self.settings.borrow()) {
+            0 => PAUSE_MIN,
+            // To the server, an agent that does not come back in the time that it has told is away.
+            minutes if minutes != self.told_minutes => PAUSE_MIN,
+            minutes => Duration::from_secs(60) * minutes,
         }
     }
 
     /// Opens the line, and serves it until it ends.
     async fn connect(&mut self) -> Result<(), AttendError> {
         let digest = self.digest.borrow().clone();
-        let call = AgentCall::open(&self.home, &digest, self.identity).await?;
+        let minutes = poll_minutes(&self.settings.borrow());
+        let call = AgentCall::open(&self.home, &digest, self.identity, minutes).await?;
+        self.told_minutes = minutes;
         if self.news.send(News::Connected { server_time: call.server_time }).is_err() {
             return Ok(());
         }
@@ -171,6 +177,14 @@ impl Cable {
             () = tokio::time::sleep(LINE_MAX) => {}
         }
         Ok(())
+    }
+}
+
+/// Returns the minutes between two calls of an agent that polls; 0 for one that stays connected.
+fn poll_minutes(settings: &AgentSettings) -> u32 {
+    match settings.mode {
+        AgentMode::Prompted => 0,
+        AgentMode::Polling => settings.poll_minutes.max(1),
     }
 }
 

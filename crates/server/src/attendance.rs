@@ -54,6 +54,8 @@ pub(crate) struct AdmittedAgent {
     admission: Admission,
     /// Digest of the plan that the agent has.
     plan_digest: Bytes,
+    /// Minutes between two calls of the agent; 0 if it stays connected.
+    poll_minutes: u32,
 }
 
 /// Admits the agent that calls from `address`. Refuses it while another agent of its node lives.
@@ -71,7 +73,7 @@ pub(crate) async fn admit(
     let Some(Message::Attendance(attendance)) = first.and_then(|first| first.message) else {
         return Err(Status::invalid_argument("an agent begins with an attendance"));
     };
-    let proto::Attendance { plan_digest, instance, place } = attendance;
+    let proto::Attendance { plan_digest, instance, place, poll_minutes } = attendance;
     if plan_digest.len().max(instance.len()).max(place.len()) > IDENTITY_BYTES_MAX {
         return Err(Status::invalid_argument("the identity of the agent is too long"));
     }
@@ -85,7 +87,7 @@ pub(crate) async fn admit(
                 note_copy(edge, node, copy, &address.to_string()).await;
             }
             settle(edge, node, &newcomer, &admission).await?;
-            return Ok(AdmittedAgent { admission, plan_digest });
+            return Ok(AdmittedAgent { admission, plan_digest, poll_minutes });
         }
         Err(rival) => rival,
     };
@@ -94,7 +96,7 @@ pub(crate) async fn admit(
     if let Some(Ok(admission)) = dead.map(|dead| claim(Some(dead))) {
         tracing::info!(node = %node.name, %address, "an agent replaces one that is silent");
         settle(edge, node, &newcomer, &admission).await?;
-        return Ok(AdmittedAgent { admission, plan_digest });
+        return Ok(AdmittedAgent { admission, plan_digest, poll_minutes });
     }
     let known = rival.address.to_string();
     Err(refuse_rival(edge, node, address, (known.as_str(), rival.is_new)).await)
@@ -172,7 +174,8 @@ pub(crate) async fn serve(
     orders: Orders,
 ) {
     let node = caller.node.clone();
-    let AdmittedAgent { mut admission, plan_digest } = agent;
+    let AdmittedAgent { mut admission, plan_digest, poll_minutes } = agent;
+    schedules::note_poll(&edge.store, node.id, admission.number, poll_minutes);
     let mut changes = Changes {
         stop: edge.stop.clone(),
         generation: edge.attendances.subscribe(),

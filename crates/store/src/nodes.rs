@@ -41,6 +41,8 @@ pub struct NodeSummary {
     pub drills: Vec<DrillRow>,
     /// True while the node's agent is connected.
     pub has_agent: bool,
+    /// Time at which the node's agent was at this server last, if it polls and calls in time.
+    pub agent_polled: Option<ServerTime>,
     pub last_contact: Option<ContactRow>,
 }
 
@@ -168,6 +170,7 @@ fn describe_with(
     let drills = store.catalog.drills(Some(node.id))?;
     let option_set_version = option_sets::number_of(option_sets, &node);
     let has_agent = agents.contains(&node.id);
+    let agent_polled = store.presence.polled(node.id, sys::clock::now());
     let last_contact = store.contacts.last(&*store.catalog, node.id)?;
     Ok(NodeSummary {
         node,
@@ -177,6 +180,7 @@ fn describe_with(
         filespaces,
         drills,
         has_agent,
+        agent_polled,
         last_contact,
     })
 }

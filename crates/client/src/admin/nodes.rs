@@ -34,6 +34,8 @@ pub struct Node {
     pub drills: Option<LastDrills>,
     /// True while the node's agent is connected; `None` from an older server.
     pub has_agent: Option<bool>,
+    /// Time at which the node's agent was connected last, if it polls and calls in time.
+    pub agent_polled: Option<ServerTime>,
     /// Last contact of a program of the node with a server; `None` if there was none.
     pub last_contact: Option<NodeContact>,
 }
@@ -70,6 +72,7 @@ impl From<proto::NodeInfo> for Node {
             filespaces: message.filespaces.into_iter().map(filespace).collect(),
             drills: message.drills.map(LastDrills::from),
             has_agent: message.has_agent,
+            agent_polled: message.agent_polled.map(ServerTime),
             last_contact: message.last_contact.map(|proto::NodeContact { at, address, host }| {
                 NodeContact { at: ServerTime(at), address, host }
             }),

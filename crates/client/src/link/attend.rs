@@ -176,6 +176,7 @@ impl AgentCall {
         folder: &Path,
         plan_digest: &[u8],
         identity: AgentIdentity,
+        poll_minutes: u32,
     ) -> Result<Self, AttendError> {
         // Timers of this process would wake it several times a minute.
         let mut home = Home::load(folder)?;
@@ -187,6 +188,7 @@ impl AgentCall {
             plan_digest: plan_digest.to_vec().into(),
             instance: identity.instance.to_vec().into(),
             place: identity.place.to_vec().into(),
+            poll_minutes,
         };
         let first = proto::AgentMessage { message: Some(Message::Attendance(attendance)) };
         messages.send(first).await.map_err(|_| lost())?;

@@ -23,6 +23,7 @@ pub(crate) fn node(numbering: &Numbering, info: NodeSummary) -> proto::NodeInfo 
         filespaces,
         drills,
         has_agent,
+        agent_polled,
         last_contact,
     } = info;
     proto::NodeInfo {
@@ -44,6 +45,7 @@ pub(crate) fn node(numbering: &Numbering, info: NodeSummary) -> proto::NodeInfo 
         option_set_version,
         has_agent: Some(has_agent),
         last_contact: last_contact.map(contact),
+        agent_polled: agent_polled.map(|at| at.0),
     }
 }
 

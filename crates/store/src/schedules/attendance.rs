@@ -27,6 +27,11 @@ pub fn attend_without_place(store: &Store, node: NodeId, number: u64) {
     store.presence.begin(node, number);
 }
 
+/// Takes note that the agent of an attendance comes back each `minutes`; 0 for one that stays.
+pub fn note_poll(store: &Store, node: NodeId, number: u64, minutes: u32) {
+    store.presence.note_poll(node, number, minutes);
+}
+
 /// Records that the attendance `number` of the node at this server has ended. Returns true if no
 /// agent of the node attends at another server.
 pub fn end_attendance(store: &Store, node: NodeId, number: u64) -> Result<bool, StoreError> {

@@ -410,6 +410,8 @@ struct NodeDocument<'a> {
     enrolled: bool,
     /// True while the node's agent is connected; `None` from an older server.
     agent_connected: Option<bool>,
+    /// Time at which the node's agent was connected last, if it polls and calls in time.
+    agent_polled: Option<String>,
     registered: String,
     option_set: Option<&'a str>,
     option_set_version: Option<u64>,
@@ -438,6 +440,7 @@ impl<'a> NodeDocument<'a> {
             locked: node.is_locked,
             enrolled: node.is_enrolled,
             agent_connected: node.has_agent,
+            agent_polled: node.agent_polled.map(moment::rfc3339),
             registered: moment::rfc3339(node.registered),
             option_set: node.option_set.as_deref(),
             option_set_version: Some(node.option_set_version).filter(|version| *version > 0),
@@ -473,12 +476,14 @@ fn state(node: &Node) -> &'static str {
     }
 }
 
-/// Returns whether the node's agent is connected. An older server does not tell.
-fn agent_words(node: &Node) -> &'static str {
-    match node.has_agent {
-        Some(true) => "connected",
-        Some(false) => "away",
-        None => "unknown",
+/// Returns whether the node's agent is connected, or when one that polls has called last. An older
+/// server does not tell.
+fn agent_words(node: &Node) -> String {
+    match (node.has_agent, node.agent_polled) {
+        (Some(true), _) => "connected".to_owned(),
+        (_, Some(at)) => format!("polls, last {}", moment::shown(at)),
+        (Some(false), None) => "away".to_owned(),
+        (None, None) => "unknown".to_owned(),
     }
 }
 
@@ -528,7 +533,7 @@ fn nodes_table(nodes: &[Node]) -> String {
             node.collocation_group.as_deref().unwrap_or("-").to_owned(),
             if node.labels.is_empty() { "-".to_owned() } else { node.labels.join(", ") },
             state(node).to_owned(),
-            agent_words(node).to_owned(),
+            agent_words(node),
             filespaces.len().to_string(),
             quantity::count(
                 filespaces.iter().map(|one| one.active_objects).fold(0, u64::saturating_add),
@@ -631,6 +636,7 @@ mod tests {
             collocation_group: is_locked.then(|| "accounts".to_owned()),
             drills: Some(LastDrills::default()),
             has_agent: Some(is_locked),
+            agent_polled: None,
             last_contact: None,
         }
     }
@@ -641,6 +647,20 @@ mod tests {
         let bert = Node { labels, ..node("bert", true, true) };
         let nodes = [node("anna", false, true), bert, node("c", false, false)];
         insta::assert_snapshot!(nodes_table(&nodes));
+    }
+
+    /// An agent that polls is connected for seconds only, and was away otherwise.
+    #[test]
+    fn an_agent_that_polls_is_not_away() {
+        let words = |has_agent, agent_polled| {
+            agent_words(&Node { has_agent, agent_polled, ..node("anna", false, true) })
+        };
+        let at = ServerTime::from_secs(1_700_000_000);
+        let polls = format!("polls, last {}", moment::shown(at));
+        assert_eq!(words(Some(false), Some(at)), polls);
+        assert_eq!(words(Some(true), Some(at)), "connected");
+        assert_eq!(words(Some(false), None), "away");
+        assert_eq!(words(None, None), "unknown");
     }
 
     #[test]
@@ -692,6 +712,7 @@ mod tests {
           "locked": false,
           "enrolled": true,
           "agent_connected": false,
+          "agent_polled": null,
           "registered": "2023-11-14T22:13:20Z",
           "option_set": null,
           "option_set_version": null,
