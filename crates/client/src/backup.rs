@@ -147,7 +147,13 @@ fn attempt(
     let progress = &tally.progress;
     let (paths, without_content) = (options.targets.paths(), options.without_content);
     let scopes = match options.expands_wildcards {
-        true => scope::by_filespace(&matches::expanded(paths, tally), without_content, tally)?,
+        true => {
+            let paths = matches::expanded(paths, tally);
+            if progress.is_stopped() {
+                return Err(ClientError::interrupted());
+            }
+            scope::by_filespace(&paths, without_content, tally)?
+        }
         false => scope::by_filespace(paths, without_content, tally)?,
     };
     let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };

@@ -543,8 +543,8 @@ impl Client {
         restore::plan(&self.link, options, progress)
     }
 
-    /// Returns the paths of `origin` that `path` stands for: itself, or the paths that match it as a
-    /// pattern.
+    /// Returns the paths of `origin` that `path` stands for: itself, or the paths that match it as
+    /// a pattern.
     pub fn expand(
         &self,
         path: &[u8],

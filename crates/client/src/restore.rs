@@ -47,7 +47,7 @@ pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
 use self::receive::{Receipt, receive};
 use self::recent::RecentQuanta;
-use self::several::{Portion, Siblings, by_directory};
+use self::several::{Portion, SIBLINGS_MIN, Siblings, by_directory};
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
 use crate::error::{ClientError, ErrorKind};
@@ -87,7 +87,7 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let mut missing = paths?;
-    let recent = (missing.len() > 1).then(RecentQuanta::default);
+    let recent = (missing.len() >= SIBLINGS_MIN).then(RecentQuanta::default);
     let layout = Layout::new(options.to.as_deref(), &missing);
     let restoration = Restoration { link, options, layout, tally, recent };
     for filespaces in &origins {
@@ -127,7 +127,7 @@ struct Restoration<'a> {
     options: &'a RestoreOptions,
     layout: Layout,
     tally: &'a Tally,
-    /// Quanta that came for the last paths; `None` for a single path.
+    /// Quanta that came for the last paths; `None` for few paths.
     recent: Option<RecentQuanta>,
 }
 
@@ -156,23 +156,35 @@ impl Restoration<'_> {
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
-        let Some(siblings) = Siblings::of(filespaces, &paths) else { return Ok(paths) };
+        // Directories come one by one, and the data of files beside them is not wanted.
+        let part = self.options.part;
+        let has_files = !matches!(part, RestorePart::Directories | RestorePart::NamedDirectories);
+        let siblings = Siblings::of(filespaces, &paths).filter(|_| has_files);
+        let Some(siblings) = siblings else { return Ok(paths) };
         let place = siblings.place.clone();
         let directories = std::iter::once(place.directory.clone());
         let objects = self.link.count_objects(&place.filespace, directories)?;
         if !siblings.are_many_of(objects) {
             return Ok(paths);
         }
-        self.tally.progress.objects_expected.fetch_add(siblings.count(), Relaxed);
+        let (count, expected) = (siblings.count(), &self.tally.progress.objects_expected);
+        expected.fetch_add(count, Relaxed);
         let selection = Selection::of_directory(&place.filespace, place.directory.clone());
         let selection = selection.with_versions(&self.options.which);
         let base = self.layout.base(&paths[0], &place);
         // Paths that the server cannot read are received alone, so that each failure is named.
         match self.receive(&place, &base, &selection, Some(siblings)) {
-            Ok((_, Some(siblings))) => Ok(siblings.rest(paths)),
+            Ok((_, Some(siblings))) => {
+                expected.fetch_sub(siblings.count_rest(), Relaxed);
+                Ok(siblings.rest(paths))
+            }
             Ok((_, None)) => Ok(paths),
-            // Another node may let this one read the paths, but not their directory.
-            Err(error) if error.kind == ErrorKind::NotFound => Ok(paths),
+            // Another node may let this one read the paths, but not their directory. In an obstructed
+            // folder each path is a failure of its own.
+            Err(error) if error.kind == ErrorKind::NotFound || base.is_obstructed() => {
+                expected.fetch_sub(count, Relaxed);
+                Ok(paths)
+            }
             Err(error) => Err(error),
         }
     }
@@ -186,7 +198,13 @@ impl Restoration<'_> {
             self.tally.progress.objects_expected.fetch_add(objects, Relaxed);
             let selection = self.options.selection(&place);
             let base = self.layout.base(path, &place);
-            let (received, _) = self.receive(&place, &base, &selection, None)?;
+            let (received, _) = match self.receive(&place, &base, &selection, None) {
+                Err(error) if base.is_obstructed() => {
+                    self.tally.fail(path.to_vec(), error.message);
+                    return Ok(true);
+                }
+                received => received?,
+            };
             let is_here = received.versions > 0 || received.unreadable.is_some();
             if let Some(error) = received.unreadable {
                 self.tally.fail(path.to_vec(), error.message);

@@ -29,8 +29,8 @@ pub(crate) enum Component {
     Directories,
 }
 
-/// Returns the paths of `origin` that `path` stands for, sorted: itself, if it has no wildcard or is
-/// stored as it is written, and otherwise the paths that match.
+/// Returns the paths of `origin` that `path` stands for, sorted: itself, if it has no wildcard or
+/// is stored as it is written, and otherwise the paths that match.
 pub(crate) fn expand(
     link: &Link,
     path: &[u8],

@@ -18,6 +18,7 @@ use sys::{Dir, ObjectStatus};
 use super::tally::Tally;
 use crate::error::ClientError;
 use crate::path::components;
+use crate::progress::Progress;
 use crate::report::Failure;
 use crate::wildcards::{self, Component, add, has_wildcards, is_wild, joined};
 
@@ -35,7 +36,7 @@ pub(super) fn expanded(paths: &[Vec<u8>], tally: &Tally) -> Vec<Vec<u8>> {
         }
         let is_there = sys::mount::filespace_root(path).is_ok();
         let failed = |error| Failure { path: path.clone(), error };
-        let (mut found, failures) = match find(path) {
+        let (mut found, failures) = match find(path, &tally.progress) {
             Ok(Matches { found, failures }) => (found, failures),
             // A name such as '[' is no pattern.
             Err(_) if is_there => (BTreeSet::new(), Vec::new()),
@@ -63,8 +64,8 @@ struct Matches {
 }
 
 /// Finds the objects that match `path`. Fails with the reason if it is no pattern, or matches too
-/// much.
-fn find(path: &[u8]) -> Result<Matches, String> {
+/// much. A stop of `progress` ends the search early.
+fn find(path: &[u8], progress: &Progress) -> Result<Matches, String> {
     let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
     let first_wild = parts.iter().position(|part| is_wild(part)).unwrap_or(parts.len());
     let (above, wild) = parts.split_at(first_wild);
@@ -78,7 +79,7 @@ fn find(path: &[u8]) -> Result<Matches, String> {
     let wild = wild.map_err(|error| error.message)?;
     let top = above.iter().fold(Vec::new(), |path: Vec<u8>, part| joined(&path, part));
     let start: &[u8] = if top.is_empty() { b"/" } else { &top };
-    let mut search = Search { pattern: &pattern, matches: Matches::default() };
+    let mut search = Search { pattern: &pattern, progress, matches: Matches::default() };
     match Dir::open(start) {
         Ok(directory) => {
             search.look(&directory, &top, &wild).map_err(|error| error.message)?;
@@ -90,6 +91,7 @@ fn find(path: &[u8]) -> Result<Matches, String> {
 
 struct Search<'a> {
     pattern: &'a Pattern,
+    progress: &'a Progress,
     matches: Matches,
 }
 
@@ -142,6 +144,8 @@ impl Search<'_> {
             return Ok(());
         }
         match directory.open_dir(name) {
+            // Each file in there would be a match that no backup takes.
+            Ok(inner) if inner.is_pseudo().unwrap_or(false) => Ok(()),
             Ok(inner) => self.look(&inner, &path, rest),
             Err(error) => {
                 self.fail(&path, &error);
@@ -164,7 +168,8 @@ impl Search<'_> {
             let Some(status) = self.status(directory, &name, &path) else { continue };
             let is_directory = status.stat.kind == Kind::Directory;
             let may_match = is_directory || !self.pattern.directories_only();
-            if may_match && self.pattern.matches(&path) {
+            let is_match = may_match && self.pattern.matches(&path);
+            if is_match && !(is_directory && is_pseudo(directory, &name)) {
                 // A directory comes with everything in it.
                 add(&mut self.matches.found, path)?;
                 continue;
@@ -181,8 +186,11 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Returns the names in a directory, sorted; none if it cannot be read.
+    /// Returns the names in a directory, sorted; none if it cannot be read, or after a stop.
     fn names(&mut self, directory: &Dir, path: &[u8]) -> Vec<Vec<u8>> {
+        if self.progress.is_stopped() {
+            return Vec::new();
+        }
         match directory.names() {
             Ok(mut names) => {
                 names.sort();
@@ -227,7 +235,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::progress::Progress;
 
     fn path_in(folder: &Path, path: &[u8]) -> Vec<u8> {
         [folder.as_os_str().as_bytes(), path].concat()
@@ -310,6 +317,8 @@ mod tests {
     fn what_the_kernel_makes_up_matches_no_wildcard() {
         let (found, _) = find_in(Path::new(""), b"/*");
         assert!(!found.is_empty() && !found.contains(&"/proc".to_owned()), "{found:?}");
+        let (found, _) = find_in(Path::new(""), b"/*/version");
+        assert!(!found.contains(&"/proc/version".to_owned()), "{found:?}");
         check(Path::new(""), b"/proc", &["/proc"]);
     }
 

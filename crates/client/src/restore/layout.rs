@@ -99,6 +99,13 @@ impl Base {
         }
     }
 
+    /// Returns true if an object that is no directory has the name of a folder below the target.
+    pub(super) fn is_obstructed(&self) -> bool {
+        let opened = Dir::open(&self.folder)
+            .map(|folder| self.below.iter().try_fold(folder, |folder, name| folder.open_dir(name)));
+        matches!(opened, Ok(Err(error)) if error.kind() == io::ErrorKind::NotADirectory)
+    }
+
     /// Opens the folder, and makes it if it does not exist. Fails if nothing can be made in it.
     pub(super) fn make(&self) -> Result<Dir, ClientError> {
         let opened = match Dir::open(&self.folder) {

@@ -54,7 +54,12 @@ impl RecentQuanta {
     }
 
     /// Returns the content of `piece`, if its quantum is in the memory and the chunk is undamaged.
-    fn content(&self, piece: &Piece, key: &DomainKey, seal_keys: &[SealKey]) -> Option<Vec<u8>> {
+    pub(crate) fn content(
+        &self,
+        piece: &Piece,
+        key: &DomainKey,
+        seal_keys: &[SealKey],
+    ) -> Option<Vec<u8>> {
         let quantum = self.holding(piece.place)?;
         let index = usize::try_from(piece.place - quantum.first_place).ok()?;
         let chunk = quantum.raw.chunks().nth(index)?;

@@ -19,11 +19,11 @@ use crate::link::versions::{Entry, Piece};
 use crate::path::{Place, components, innermost};
 
 /// Minimum number of paths of a directory that are received together.
-const SIBLINGS_MIN: usize = 4;
+pub(super) const SIBLINGS_MIN: usize = 4;
 /// Maximum number of objects at or below a directory for each path that is received with others of
 /// the directory. The server reads the pages of the directory for each reception. But it sends the
 /// entries of all objects, and may fetch their data from volumes early.
-const OBJECTS_PER_PATH: u64 = 32;
+const OBJECTS_PER_PATH: u64 = 8;
 
 /// Returns `paths` in groups of one directory each. The groups have the order of their first paths.
 pub(super) fn by_directory(paths: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
@@ -74,6 +74,11 @@ impl Siblings {
         siblings.filter(|siblings| siblings.names.len() >= SIBLINGS_MIN)
     }
 
+    /// Returns the number of names for which nothing has come.
+    pub(super) fn count_rest(&self) -> u64 {
+        self.names.values().filter(|has_come| !**has_come).count() as u64
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.names.len() as u64
     }
@@ -106,7 +111,7 @@ pub(super) struct Portion<'a> {
     pub(super) link: &'a Link,
     /// Wanted objects of the reception; `None` if all are wanted.
     pub(super) siblings: Option<Siblings>,
-    /// Memory of all receptions; `None` if there is only one.
+    /// Memory of all receptions; `None` if there are few paths.
     pub(super) recent: Option<&'a RecentQuanta>,
 }
 
@@ -193,8 +198,8 @@ mod tests {
     fn a_few_paths_of_a_large_directory_come_one_by_one() {
         let siblings = Siblings::of(&list("/"), &list("/d/1 /d/2 /d/3 /d/4")).expect("four");
         assert!(siblings.are_many_of(0));
-        assert!(siblings.are_many_of(128));
-        assert!(!siblings.are_many_of(129));
+        assert!(siblings.are_many_of(32));
+        assert!(!siblings.are_many_of(33));
         assert_eq!(siblings.rest(list("/d/1 /d/2")), list("/d/1 /d/2"), "nothing has come");
     }
 }

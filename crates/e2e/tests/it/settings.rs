@@ -308,9 +308,15 @@ fn an_agent_follows_its_settings_without_a_restart() {
     while !is_away() {
         assert!(clock::now() < end, "the agent goes away");
     }
-    let shown = server.admin(&["node", "show", "web-01"]);
-    assert_eq!(shown["agent_connected"], false);
-    assert!(shown["agent_polled"].is_string(), "an agent that polls is not away: {shown}");
+    // The first call after the change tells the server that the agent polls.
+    let is_shown = || {
+        let shown = server.admin(&["node", "show", "web-01"]);
+        shown["agent_connected"] == false && shown["agent_polled"].is_string()
+    };
+    while !is_shown() {
+        assert!(clock::now() < end, "an agent that polls is not away");
+        clock::pause(Duration::from_millis(100));
+    }
     agent.signal(Signal::TERM);
     agent.wait().says("mode=Polling");
     let found = node.run(&["explain", "--option", "agent-mode"]).expect(&[0]);

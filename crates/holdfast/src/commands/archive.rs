@@ -80,7 +80,8 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         no_journal: true,
         is_partial: false,
         without_content: args.naming.without_content,
-        lists_excluded: args.naming.list_excluded,
+        // Nobody has named what a wildcard matches.
+        lists_excluded: args.naming.list_excluded || args.naming.expand_wildcards,
         expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),

@@ -198,7 +198,8 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         no_journal: args.no_journal,
         is_partial: args.partial,
         without_content: args.naming.without_content,
-        lists_excluded: args.naming.list_excluded,
+        // Nobody has named what a wildcard matches.
+        lists_excluded: args.naming.list_excluded || args.naming.expand_wildcards,
         expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
         tuning: tuning(&args.tuning),
         archive: None,

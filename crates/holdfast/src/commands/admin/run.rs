@@ -86,6 +86,10 @@ pub(super) fn run(
         runs_late: false,
         is_suspended: false,
     };
+    if !args.detach {
+        // A signal from now on must not hide that the action goes on.
+        context.progress_of_look()?;
+    }
     let started = admin.run_action(&followers, &definition)?;
     for line in notes(&started, Duration::from_secs(args.window.unsigned_abs())) {
         context.output.note(&line);
