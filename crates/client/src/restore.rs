@@ -179,8 +179,8 @@ impl Restoration<'_> {
                 Ok(siblings.rest(paths))
             }
             Ok((_, None)) => Ok(paths),
-            // Another node may let this one read the paths, but not their directory. In an obstructed
-            // folder each path is a failure of its own.
+            // Another node may let this one read the paths, but not their directory. In an
+            // obstructed folder each path is a failure of its own.
             Err(error) if error.kind == ErrorKind::NotFound || base.is_obstructed() => {
                 expected.fetch_sub(count, Relaxed);
                 Ok(paths)

@@ -290,8 +290,9 @@ mod tests {
         let partitions = [partition(1), partition(2)];
         let parts = parts(&partitions, 2 << 30, &[("home", &ONE), ("late", &LATE)]);
         let list = "several partitions or volumes; it has 1 (20 MiB), \
-                    2 (20 MiB; physical volume of LVM), tank/home (5 MiB), tank/late (5 MiB; it ends after the end of its physical \
-                    volume); name one with --partition";
+                    2 (20 MiB; physical volume of LVM), tank/home (5 MiB), \
+                    tank/late (5 MiB; it ends after the end of its physical volume); name one \
+                    with --partition";
         check_refused(&parts, None, list);
         assert!(parts.choose(Some(&name("1"))).is_ok());
         assert!(parts.choose(Some(&name("tank/home"))).is_ok());

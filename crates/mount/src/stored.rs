@@ -216,7 +216,7 @@ fn give(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
 
 impl Filesystem for StoredFiles {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // Without FUSE_READDIRPLUS_AUTO, which would make the kernel ask for most entries of a large
+        // Without FUSE_READDIRPLUS_AUTO, with which the kernel asks for most entries of a large
         // directory by name, one by one.
         let wished = InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_PARALLEL_DIROPS
