@@ -203,7 +203,7 @@ mod tests {
             let below = names.iter().map(|name| name.to_vec()).collect();
             Base { folder: folder.clone(), below }
         };
-        let refused = base(&[b"link", b"new"]).make().err().expect("a link is no folder");
+        let refused = base(&[b"link", b"new"]).make().expect_err("a link is no folder");
         assert!(refused.message.contains("link/new"), "{}", refused.message);
         assert!(base(&[b"link"]).open().expect("looked").is_none());
         assert!(base(&[b"a", b"b"]).open().expect("looked").is_none());
