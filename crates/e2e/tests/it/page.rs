@@ -362,7 +362,7 @@ fn the_service_is_run_from_the_page_and_each_role_sees_what_is_its_own() {
     assert_eq!(library["settings"]["retain_secs"], 5);
     assert_eq!(stage.root.get("/v1/pools/TAPE").expect(200).json()["reclaim_percent"], 40);
     let volumes = stage.root.get("/v1/volumes?library=files").expect(200).json();
-    // What is stored after the change goes to another volume, if there was time for it.
+    // Data that is stored after the change goes to another volume, if there was time for it.
     let mut of_library = volumes["items"].as_array().unwrap().iter();
     let changed = of_library.find(|volume| volume["access"] == "read-only");
     assert_eq!(changed.map(|volume| &volume["pool"]), Some(&"TAPE".into()), "{volumes}");
