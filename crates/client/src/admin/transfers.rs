@@ -46,13 +46,9 @@ impl Admin {
         since: Option<ServerTime>,
         limit: u32,
     ) -> Result<Vec<FinishedTransfer>, ClientError> {
-        let since = since.map_or(i64::MIN, |time| time.0);
-        let transfers = portions::first(limit as usize, |portion| {
-            let request = proto::FinishedTransfersRequest { portion: Some(portion), since };
-            let reply = self.call(async |server| server.finished_archives(request).await)?;
-            Ok(Section { items: reply.transfers, next: reply.next })
-        })?;
-        Ok(transfers.into_iter().map(FinishedTransfer::from).collect())
+        self.finished(since, limit, |admin, request| {
+            admin.call(async |server| server.finished_archives(request).await)
+        })
     }
 
     /// Lists at most `limit` finished restores of all nodes, newest first. With `since`, the list
@@ -62,10 +58,25 @@ impl Admin {
         since: Option<ServerTime>,
         limit: u32,
     ) -> Result<Vec<FinishedTransfer>, ClientError> {
+        self.finished(since, limit, |admin, request| {
+            admin.call(async |server| server.finished_restores(request).await)
+        })
+    }
+
+    /// Reads the first `limit` transfers, portion by portion, as `ask` gets them.
+    fn finished(
+        &mut self,
+        since: Option<ServerTime>,
+        limit: u32,
+        mut ask: impl FnMut(
+            &mut Self,
+            proto::FinishedTransfersRequest,
+        ) -> Result<proto::FinishedTransfersReply, ClientError>,
+    ) -> Result<Vec<FinishedTransfer>, ClientError> {
         let since = since.map_or(i64::MIN, |time| time.0);
         let transfers = portions::first(limit as usize, |portion| {
             let request = proto::FinishedTransfersRequest { portion: Some(portion), since };
-            let reply = self.call(async |server| server.finished_restores(request).await)?;
+            let reply = ask(self, request)?;
             Ok(Section { items: reply.transfers, next: reply.next })
         })?;
         Ok(transfers.into_iter().map(FinishedTransfer::from).collect())
