@@ -23,7 +23,7 @@ fn new_node(name: &str, domain: &str) -> Value {
 /// Starts work at a node. No machine is the node, so its event waits. Returns the name of the
 /// schedule of the work.
 #[track_caller]
-fn start(caller: &Caller, node: &str) -> String {
+pub(crate) fn start(caller: &Caller, node: &str) -> String {
     let definition = json!({
         "action": { "work": "incremental", "options": [] },
         "timing": {

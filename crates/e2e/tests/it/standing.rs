@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::api::{Provider, fields};
 use crate::at_work::{enrol, until};
+use crate::numbers;
 
 /// Size in bytes of a file whose download takes a minute.
 const LARGE_BYTES: usize = 60_000_000;
@@ -39,18 +40,7 @@ fn check_cut(mut curl: Child) {
 fn a_stream_ends_for_a_locked_person_and_for_a_revoked_key() {
     let service = Provider::new();
     service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201);
-    let definition = json!({
-        "action": { "work": "incremental", "options": [] },
-        "timing": {
-            "starts": { "calendar": { "times": "22:00" } },
-            "window_minutes": 60,
-            "spread_percent": 25,
-        },
-        "zone": "UTC", "priority": 5, "retries": 2, "retry_pause_minutes": 20,
-    });
-    // No machine is the node, so the event waits for one.
-    let run = json!({ "nodes": ["web-1"], "definition": definition });
-    service.root.post("/v1/runs", &run).expect(201);
+    numbers::start(&service.root, "web-1");
     let events = service.root.get("/v1/events?node=web-1").expect(200).json();
     let path = format!("/v1/events/{}/stream", events["items"][0]["number"]);
     let (anna, bert) =
