@@ -11,6 +11,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 const WIDE = { width: 1280, height: 820 };
 const PHONE = { width: 390, height: 844 };
+/** Steps of the codes of a second factor. */
+const STEP_MILLIS = 30_000;
 const ARGUMENTS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync',
   '--disable-background-networking', '--disable-component-update',
@@ -152,13 +154,22 @@ export class Stage {
   }
 }
 
+/**
+ * Waits until half a step of 30 seconds lies ahead. The server takes the code of the step before only
+ * while the present step lasts.
+ */
+export async function earlyInStep() {
+  const gone = Date.now() % STEP_MILLIS;
+  if (gone > STEP_MILLIS / 2) await new Promise((resolve) => setTimeout(resolve, STEP_MILLIS - gone));
+}
+
 /** The code of a second factor, so many steps of 30 seconds from now. */
 export function code(secret, steps = 0) {
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
   const bits = [...secret].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, '0')).join('');
   const key = Buffer.from(bits.match(/.{8}/g).map((byte) => parseInt(byte, 2)));
   const counter = Buffer.alloc(8);
-  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + steps));
+  counter.writeBigUInt64BE(BigInt(Math.floor(Date.now() / STEP_MILLIS) + steps));
   const hash = createHmac('sha1', key).update(counter).digest();
   const offset = hash[hash.length - 1] & 15;
   return String((hash.readUInt32BE(offset) & 0x7fffffff) % 1_000_000).padStart(6, '0');

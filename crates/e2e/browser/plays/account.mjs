@@ -1,6 +1,6 @@
 // A person sets a second factor up, signs in with it, sees the sign-ins, and removes it.
 import { modulesOf, read } from '../qr.mjs';
-import { check, code } from '../stage.mjs';
+import { check, code, earlyInStep } from '../stage.mjs';
 
 export default async function play(stage, facts) {
   const { page } = stage;
@@ -16,6 +16,7 @@ export default async function play(stage, facts) {
   check(shown === address && address.includes(secret), `the picture says ${shown}, not ${address}`);
   await stage.inspect('second-factor', page.getByRole('region', { name: 'Second factor' }));
   // A code counts once. That of the step before leaves the present one for the sign-in.
+  await earlyInStep();
   await page.getByLabel('Code').fill(code(secret, -1));
   await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);
   await page.getByRole('button', { name: 'Confirm' }).click();

@@ -1,6 +1,6 @@
 // A person signs in at a provider of OpenID Connect, with a second factor of the service, and out
 // again.
-import { check, code } from '../stage.mjs';
+import { check, code, earlyInStep } from '../stage.mjs';
 
 export default async function play(stage, facts) {
   const { page } = stage;
@@ -30,6 +30,7 @@ export default async function play(stage, facts) {
   await stage.visit('/account', 'Your account');
   await page.getByRole('button', { name: 'Set a second factor up' }).click();
   const secret = await page.locator('[data-secret=Secret]').innerText();
+  await earlyInStep();
   await page.getByLabel('Code').fill(code(secret, -1));
   await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);
   await page.getByRole('button', { name: 'Confirm' }).click();
