@@ -11,6 +11,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 const WIDE = { width: 1280, height: 820 };
 const PHONE = { width: 390, height: 844 };
+/** Limit of each wait, which only a fault reaches: a browser beside other tests is slow. */
+const WAIT_MILLIS_MAX = 120_000;
 /** Steps of the codes of a second factor. */
 const STEP_MILLIS = 30_000;
 const ARGUMENTS = [
@@ -40,7 +42,7 @@ export class Stage {
       reducedMotion: 'reduce', acceptDownloads: true, timezoneId: 'UTC', locale: 'en-GB',
     });
     this.page = await this.context.newPage();
-    this.page.setDefaultTimeout(20_000);
+    this.page.setDefaultTimeout(WAIT_MILLIS_MAX);
     this.page.on('console', (message) => this.#hear(message));
     this.page.on('pageerror', (error) => this.complaints.push(`${error.stack ?? error}`));
   }

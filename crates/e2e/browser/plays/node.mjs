@@ -28,7 +28,7 @@ async function run(stage, facts) {
   await stage.checkAccess('the form of a run');
   await dialog.getByRole('button', { name: 'Run now' }).click();
   await page.waitForURL(/\/events\/\d+/);
-  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText('Completed', { exact: true }).waitFor();
   await page.getByRole('heading', { name: 'Report' }).waitFor();
   await stage.quiet();
   await stage.inspect('event');

@@ -92,7 +92,7 @@ async function atNode(stage, facts) {
   await stage.checkAccess('the form of a restore');
   await dialog.getByRole('button', { name: 'Restore', exact: true }).click();
   await page.waitForURL(/\/events\/\d+/);
-  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText('Completed', { exact: true }).waitFor();
   const path = join(target, 'folder-00/file-0007');
   check(readFileSync(path).equals(readFileSync(join(facts.tree, 'folder-00/file-0007'))), 'the file is restored');
 }
@@ -124,7 +124,7 @@ async function odd(stage, facts) {
   await dialog.getByLabel('Folder at the node').fill(target);
   await dialog.getByRole('button', { name: 'Restore', exact: true }).click();
   await page.waitForURL(/\/events\/\d+/);
-  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText('Completed', { exact: true }).waitFor();
   const name = Buffer.concat([Buffer.from(`${target}/na`), Buffer.from([0xef]), Buffer.from('ve')]);
   check(readFileSync(name).equals(expected), 'the file is restored under its name');
 }

@@ -8,12 +8,12 @@ export default async function play(stage, facts) {
   await stage.signIn(facts.login, facts.password);
   const { page } = stage;
   await stage.visit('/running', 'Running');
-  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ timeout: 60_000 });
+  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor();
   await page.getByText('1 connection from 127.0.0.1').first().waitFor();
   await stage.inspect('running');
   await page.getByRole('button', { name: `Cancel ${facts.schedule} at web-1` }).click();
   check((await stage.agree('Cancel the work')).includes('not tried again'), 'the question says what becomes of the work');
-  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ state: 'detached', timeout: 60_000 });
+  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'End the sessions of web-1' }).click();
   await stage.agree('End the sessions');
   await stage.message('The sessions of web-1 are ended.');
@@ -24,7 +24,7 @@ export default async function play(stage, facts) {
   await stage.checkAccess('the form of a task');
   await dialog.getByRole('button', { name: 'Start now' }).click();
   await page.waitForURL(/\/events\/\d+/);
-  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText('Completed', { exact: true }).waitFor();
   await many(stage);
 }
 
@@ -48,7 +48,7 @@ async function auditor(stage, facts) {
   await stage.signIn(facts.auditor, facts.password);
   const { page } = stage;
   await stage.visit('/running', 'Running');
-  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor({ timeout: 60_000 });
+  await page.getByRole('link', { name: `${facts.schedule} at web-1` }).waitFor();
   await page.getByRole('link', { name: 'web-1', exact: true }).first().waitFor();
   check((await page.getByRole('button', { name: /^(Start a task|End .*|Cancel .*)$/ }).count()) === 0, 'an auditor begins and ends no work');
 }

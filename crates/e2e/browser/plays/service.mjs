@@ -211,7 +211,7 @@ async function begin(stage) {
   const { page } = stage;
   await page.getByRole('dialog').getByRole('button', { name: 'Start now' }).click();
   await page.waitForURL(/\/events\/\d+/);
-  await page.getByText('Completed', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText('Completed', { exact: true }).waitFor();
 }
 
 async function volumes(stage) {
