@@ -29,7 +29,7 @@ mod tmpfs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use browser::Browser;
+pub use browser::{Browser, Play};
 pub use ceph::{Ceph, VersionEntry};
 pub use garage::Garage;
 pub use id_provider::{IdProvider, Return};

@@ -1,4 +1,5 @@
 // Pools, and a library with its drives, its volumes and those who wait for them.
+import { writeFileSync } from 'node:fs';
 import { check } from '../stage.mjs';
 
 export default async function play(stage, facts) {
@@ -6,12 +7,14 @@ export default async function play(stage, facts) {
   await stage.signIn(facts.login, facts.password);
   await stage.visit('/pools', 'Pools and volumes');
   await page.getByText('Available').first().waitFor();
+  // The readers of the library come now.
+  writeFileSync(facts.mark, '');
   const library = page.getByRole('region', { name: 'Library vault' });
   const queue = page.getByRole('table', { name: 'Recall queue' });
-  for (const node of ['web-1', 'web-2']) await queue.getByText(node, { exact: true }).waitFor({ timeout: 60_000 });
-  await library.getByRole('list', { name: 'Drives' }).getByText(/^A0000\dL8$/).first().waitFor({ timeout: 60_000 });
+  for (const node of ['web-1', 'web-2']) await queue.getByText(node, { exact: true }).waitFor();
+  await library.getByRole('list', { name: 'Drives' }).getByText(/^A0000\dL8$/).first().waitFor();
   const slots = library.getByRole('list', { name: 'Slots' }).getByRole('listitem');
-  await slots.first().waitFor({ timeout: 60_000 });
+  await slots.first().waitFor();
   // A volume lies in a slot, or is mounted and so in none.
   const placed = (await slots.filter({ hasText: /A0000\dL8/ }).count()) + (await library.getByRole('list', { name: 'Volumes' }).getByRole('listitem').count());
   check(placed === facts.volumes, `each volume has its place: ${placed}`);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::scripts::Scripts;
-use super::start;
+use super::{Process, start};
+use crate::clock;
 use crate::scratch::Scratch;
 use crate::skip;
 
@@ -17,6 +18,7 @@ use crate::skip;
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// Time limit of a script, which only a fault reaches. A browser beside other tests is slow.
 const SCRIPT_MAX: Duration = Duration::from_secs(900);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A browser with its scripts.
 #[derive(Clone, Debug)]
@@ -35,13 +37,45 @@ impl Browser {
     /// Returns what the script says.
     #[track_caller]
     pub fn play(&self, name: &str, facts: &Value) -> Value {
+        self.begin(name, facts).end()
+    }
+
+    /// Begins to play a script, so that the test goes on beside it.
+    pub fn begin(&self, name: &str, facts: &Value) -> Play {
         let scratch = Scratch::new();
         let (home, given) = (scratch.folder("home"), scratch.join("facts.json"));
         fs::write(&given, facts.to_string()).expect("the folder is ours");
         let script = self.scripts.folder.join("play.mjs");
         let arguments: Vec<OsString> = vec![script.into(), name.into(), given.into()];
-        let played = start(&self.scripts.node, &arguments, &home, None).wait_within(SCRIPT_MAX);
-        let last = played.expect(&[0]).stdout;
+        let process = start(&self.scripts.node, &arguments, &home, None);
+        Play { process, name: name.to_owned(), _scratch: scratch }
+    }
+}
+
+/// A script that is played.
+#[derive(Debug)]
+pub struct Play {
+    process: Process,
+    name: String,
+    /// Folder with the facts. It is removed with this value.
+    _scratch: Scratch,
+}
+
+impl Play {
+    /// Waits until the script has made the file `mark`, or has ended; [`Self::end`] says how.
+    #[track_caller]
+    pub fn wait_for(&self, mark: &Path) {
+        let deadline = clock::now() + SCRIPT_MAX;
+        while !mark.is_file() && !self.process.ends_within(LOOK) {
+            assert!(clock::now() < deadline, "{} does not make {}", self.name, mark.display());
+        }
+    }
+
+    /// Waits for the end of the script, and returns what the script says.
+    #[track_caller]
+    pub fn end(self) -> Value {
+        let Self { process, name, _scratch } = self;
+        let last = process.wait_within(SCRIPT_MAX).expect(&[0]).stdout;
         let last = last.lines().last().unwrap_or("null");
         serde_json::from_str(last).unwrap_or_else(|error| panic!("{name}: {error}: {last}"))
     }
