@@ -9,10 +9,15 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Tests that choose the stores of their servers themselves, or that do not depend on the stores.
 IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: journal:: mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
 
-# Prints the path of the tests of e2e as they were built with the workspace. "cargo test -p e2e"
-# builds most crates once more, with other features.
-TESTS_OF_E2E := cargo test --workspace --locked --no-run --message-format=json 2> /dev/null | \
-	sed -n '/"package_id":"[^"]*\/crates\/e2e\#/{s/.*"name":"it".*"executable":"\([^"]*\)".*/\1/p}'
+# Number of tests of e2e that run at the same time. Most of them wait: for a clock, a disk, a server.
+E2E_THREADS ?= $(shell echo $$((2 * $$(nproc) + 1)))
+
+# Prints the path of the tests of e2e as they were built with the workspace: "it" are those of the
+# program, "e2e" those of the harness. "cargo test -p e2e" builds most crates once more, with other
+# features. Without a path, the words that follow this command are no program, and make fails.
+TESTS_OF_E2E = cargo test --workspace --locked --no-run --message-format=json 2> /dev/null | \
+	sed -n '/"package_id":"[^"]*\/crates\/e2e\#/{s/.*"name":"$(1)".*"executable":"\([^"]*\)".*/\1/p}'
+RUN_E2E = cd crates/e2e && $$($(call TESTS_OF_E2E,it)) --test-threads $(E2E_THREADS)
 
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
@@ -40,12 +45,17 @@ help:
 	@echo "make bench DIR=...        time backup and restore of the tree DIR"
 	@echo "The build output is in $(CARGO_TARGET_DIR)."
 
+# What fails soonest comes first. Without e2e the other crates have the same features, so they are
+# not built again.
 test: rust packages-test garage api-tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo build --workspace --locked
-	cargo test --workspace --locked
-	cd crates/e2e && HOLDFAST_TEST_STORES=both $$($(TESTS_OF_E2E)) $(IN_FOLDERS:%=--skip %)
+	cargo test --workspace --locked --no-run
+	cargo test --workspace --exclude e2e --locked
+	cd crates/e2e && $$($(call TESTS_OF_E2E,e2e)) --quiet
+	$(RUN_E2E)
+	export HOLDFAST_TEST_STORES=both; $(RUN_E2E) $(IN_FOLDERS:%=--skip %)
 
 # After "make test", only the crates that know the page are checked again: "cargo check -p holdfast"
 # would check most crates, with other features. The crate of the page, which needs Node, is left out.
