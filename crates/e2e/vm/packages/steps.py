@@ -8,6 +8,7 @@ import sys
 import time
 
 import machine
+import watched
 from machine import (
     HOME, NODE, RESTARTS, SERVER, UNITS, admin, apt, check_active, check_no_crash, check_restored,
     enrol, events, exposure, files, is_active, journal, preseed, process_of, property_of,
@@ -149,6 +150,16 @@ def step_look(state):
     check("schedule" in found, "fish completes", found)
 
 
+def step_journal(state):
+    """A file system is watched, and its files will change whenever the journal is not there."""
+    watched.set_up()
+    watched.check_walk("no complete backup", "the first backup walks")
+    (watched.FOLDER / "new").write_bytes(b"new")
+    watched.check_by_journal("the second backup goes by the journal")
+    watched.change_at_start_and_end()
+    watched.check_by_journal("and the third, after changes by a unit")
+
+
 def step_schedule(state):
     """A schedule runs each minute with the new version; then the machine is restarted."""
     # An event that is under way may see the new file.
@@ -181,6 +192,18 @@ def step_after_the_restart(state):
     event = wait_for("an event after the reboot", new)[0]
     check(event["code"] == 0, "the schedule runs after the reboot", event)
     check_restored(DATA, manifest(DATA), "the restored tree is the same")
+
+
+def step_journal_of_another_boot(state):
+    """What has changed while nobody watched, before and after the reboot, is in the next backup."""
+    states = watched.LOG.read_text().splitlines()
+    check(len(states) == 3 and states[0] == "active" and "active" not in states[1:],
+          "files have changed after the journal had ended, and before it began", states)
+    watched.check_walk("no complete backup", "after the reboot the first backup walks")
+    watched.check_nothing_is_missing()
+    check_restored(watched.PATH, manifest(watched.PATH), "every change is restored")
+    (watched.FOLDER / "new").write_bytes(b"newer")
+    watched.check_by_journal("the backup after that goes by the journal again")
 
 
 def step_volume(state):
