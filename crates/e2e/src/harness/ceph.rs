@@ -12,7 +12,7 @@ use crate::{clock, skip};
 
 const KEY_ID: &str = "HOLDFASTHOLDFAST";
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
-const READY_SECS: u64 = 60;
+const READY_SECS: u64 = 120;
 const PROGRAMS: [&str; 7] =
     ["ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "monmaptool", "radosgw", "radosgw-admin"];
 /// SHA-256 of an empty body.

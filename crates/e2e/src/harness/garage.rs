@@ -14,7 +14,7 @@ pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcde
 pub(super) const BUCKET: &str = "packs";
 /// Name of the bucket while it is hidden.
 const HIDDEN: &str = "hidden";
-const READY_SECS: u64 = 30;
+const READY_SECS: u64 = 120;
 
 /// An object store. It ends when this value is dropped.
 pub struct Garage {

@@ -17,9 +17,9 @@ const MAIL: &str = include_str!("mail_server.py");
 const WEBHOOK: &str = include_str!("webhook_server.py");
 /// Names of Python. The second one has the modules of Debian's packages.
 const PYTHONS: [&str; 2] = ["python3", "/usr/bin/python3"];
-const READY_SECS: u64 = 30;
+const READY_SECS: u64 = 120;
 /// Time limit until a notice comes.
-const NOTICE_SECS: u64 = 60;
+const NOTICE_SECS: u64 = 180;
 
 /// A recipient. It ends when this value is dropped.
 pub struct Keeper {

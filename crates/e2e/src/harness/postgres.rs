@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::is_root;
 use crate::{clock, skip};
 
-const READY_SECS: u64 = 60;
+const READY_SECS: u64 = 120;
 /// Prefix of the names of the folders; the number of the test's process follows.
 const PREFIX: &str = "hfdb";
 

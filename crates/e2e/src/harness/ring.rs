@@ -19,7 +19,7 @@ use super::{Proxy, is_root};
 use crate::{clock, skip};
 
 const NODES: usize = 3;
-const READY_SECS: u64 = 60;
+const READY_SECS: u64 = 120;
 /// Prefix of the names of namespaces and links; the id of the process follows.
 const PREFIX: &str = "hfg";
 const API_PORT: u16 = 3900;

@@ -11,7 +11,7 @@ use super::port::free_port;
 use super::{Outcome, Process, binary, start, stores};
 
 /// Time limit from a server's start until it is ready.
-const READY_MAX: Duration = Duration::from_secs(30);
+const READY_MAX: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub struct Server {
