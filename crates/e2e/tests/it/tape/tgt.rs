@@ -1,13 +1,13 @@
 //! The virtual library of `tgt`: a changer with ten slots, two import/export elements and two
 //! drives, at a loopback address.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::{Process, is_root, start};
+use e2e::harness::{Process, Server, is_root, start};
 use e2e::scratch::Scratch;
 
 pub(crate) const TARGET: &str = "iqn.2026-01.test:vtl";
@@ -15,7 +15,7 @@ pub(crate) const TAPES: [&str; 4] = ["A00001L8", "A00002L8", "A00003L8", "A00004
 const CLEANER: &str = "CLN001L1";
 const TAPE_MEBIBYTES: &str = "16";
 const PROGRAMS: [&str; 4] = ["tgtd", "tgtadm", "tgtimg", "setpriv"];
-const START_MAX: Duration = Duration::from_secs(20);
+const START_MAX: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A running `tgt`. It is killed when this value is dropped, or when the test's process ends.
@@ -45,9 +45,7 @@ impl Tgt {
             return None;
         }
         let folder = Scratch::new();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        drop(listener);
+        let port = Server::free_port();
         // This number names the socket for the setup of `tgt`. It is at most 32767.
         let control = (port % 30_000 + 1).to_string();
         let portal = format!("portal=127.0.0.1:{port}");
