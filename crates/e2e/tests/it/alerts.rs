@@ -17,7 +17,7 @@ use crate::scene::plant_files;
 /// Settings with which notices come at once.
 const AT_ONCE: &str = "look_secs = 1\ngroup_minutes = 0\npause_minutes = 0\n";
 const SECRET: &str = "a secret of the webhook";
-const LOOKS_MAX: u64 = 300;
+const LOOKS_MAX: u64 = 1200;
 
 /// A server whose nodes have had no backup for too long after it has travelled.
 struct Watch {

@@ -11,13 +11,13 @@ use crate::scene::plant_files;
 /// Calls `look` until it returns something.
 #[track_caller]
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..600 {
+    for _ in 0..1800 {
         if let Some(found) = look() {
             return found;
         }
         sys::clock::sleep(std::time::Duration::from_millis(100));
     }
-    panic!("{what}: it did not happen within a minute");
+    panic!("{what}: it did not happen within three minutes");
 }
 
 /// Registers a node by a request, and makes this machine the node.

@@ -12,7 +12,7 @@ use crate::scene::{Scene, manifest};
 const ENDED_BY_A_BUG: i32 = 70;
 
 /// Time limit until a bug is in the audit trail.
-const RECORDED_MAX: Duration = Duration::from_secs(20);
+const RECORDED_MAX: Duration = Duration::from_secs(120);
 
 /// Makes a scene whose server panics once, at `point`.
 fn with_bug(point: &str) -> Scene {

@@ -108,7 +108,7 @@ fn an_enrolment_whose_answer_is_lost_gets_its_certificate() {
     proxy.weather().go_down_behind(whole - WITHIN_ANSWER);
     let home = scene.scratch.join("second");
     let enrolling = start_enrolment(&home, &address, &scene.server.token("second"), &[]);
-    let is_lost = (0..500).any(|_| {
+    let is_lost = (0..6000).any(|_| {
         clock::pause(Duration::from_millis(20));
         proxy.weather().is_down()
     });

@@ -11,7 +11,7 @@ use crate::tape::tgt::{self, Tgt};
 
 const FILE_BYTES: usize = 100_000;
 const LOOK: Duration = Duration::from_millis(50);
-const LOOKS_MAX: u32 = 1200;
+const LOOKS_MAX: u32 = 3600;
 
 /// A server whose library is behind a proxy, with labelled tapes. The fields are dropped in their
 /// order: the server before its library.

@@ -154,10 +154,10 @@ pub(crate) fn await_servers(server: &Server, count: usize) {
     assert!(eventually(|| servers(server).len() == count), "{:?}", servers(server));
 }
 
-/// Waits until the condition holds, and returns true if it does within half a minute: in that time,
-/// servers hand over their work.
+/// Waits until the condition holds, and returns true if it does within a minute and a half: servers
+/// hand over their work in half a minute, and the machine may be busy.
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
-    (0..120).any(|_| {
+    (0..360).any(|_| {
         let is_so = is_so();
         if !is_so {
             pause(Duration::from_millis(250));

@@ -14,7 +14,7 @@ use crate::scene::Scene;
 /// Maximum number of megabytes that a backup takes after its session has ended.
 const FURTHER_MEGABYTES_MAX: u64 = 512;
 /// Time limit until an event is in the audit trail.
-const RECORDED_MAX: Duration = Duration::from_secs(20);
+const RECORDED_MAX: Duration = Duration::from_secs(120);
 
 /// A backup whose session is open for as long as its standard input is.
 struct OpenBackup {

@@ -25,7 +25,7 @@ use crate::scene::{Scene, manifest};
 
 const MIB: u64 = 1 << 20;
 const DISK_BYTES: u64 = 320 * MIB;
-const WAIT: Duration = Duration::from_secs(60);
+const WAIT: Duration = Duration::from_secs(180);
 
 /// File system that images are made of.
 struct Kind {
@@ -75,7 +75,7 @@ impl Drop for Mount {
                 .status()
                 .is_ok_and(|status| status.success())
         };
-        for _ in 0..100 {
+        for _ in 0..1500 {
             if is_unmounted() {
                 return;
             }
@@ -296,7 +296,7 @@ fn an_image_that_gets_another_class_keeps_all_its_parts() {
 
 /// Waits until the server has so many bytes.
 fn wait_for_bytes(scene: &Scene, bytes: u64) {
-    for _ in 0..1200 {
+    for _ in 0..3600 {
         let files = files_below(scene.server.dir());
         let there: u64 = files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
         if there >= bytes {
@@ -567,7 +567,7 @@ fn errors_of_a_disk_are_named_and_can_be_skipped() {
         .args(["eval", "get_size=echo 8388608", &format!("pread={read}")])
         .spawn()
         .unwrap();
-    let is_there = (0..200).any(|_| {
+    let is_there = (0..1200).any(|_| {
         e2e::clock::pause(Duration::from_millis(50));
         socket.try_exists().unwrap()
     });

@@ -24,7 +24,7 @@ use crate::scene::{Scene, manifest, plant_files, root_or_skip};
 const IMAGE_BYTES: u64 = 400 << 20;
 /// Options of a backup that is caught while it works.
 const SLOW: [&str; 4] = ["--txngroupmax", "50", "--limit-rate-send", "2M"];
-const START_MAX: Duration = Duration::from_secs(20);
+const START_MAX: Duration = Duration::from_secs(120);
 
 /// Commands that make a file system.
 const FILE_SYSTEMS: [&[&str]; 3] =

@@ -135,7 +135,7 @@ fn a_low_priority_that_an_option_set_gives_holds_in_the_command_that_receives_it
 }
 
 fn eventually(is_so: impl Fn() -> bool) {
-    for _ in 0..12_000 {
+    for _ in 0..36_000 {
         if is_so() {
             return;
         }

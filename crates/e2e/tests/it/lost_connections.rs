@@ -93,7 +93,7 @@ impl Way {
 }
 
 fn eventually(is_so: impl Fn() -> bool) {
-    for _ in 0..12_000 {
+    for _ in 0..36_000 {
         if is_so() {
             return;
         }

@@ -216,7 +216,7 @@ impl Prometheus {
     fn query(&self, expression: &str) -> String {
         let url = format!("http://127.0.0.1:{}/api/v1/query", self.port);
         let mut last = String::new();
-        for _ in 0..300 {
+        for _ in 0..1200 {
             let mut curl = Command::new("curl");
             curl.args(["--silent", "--get", &url, "--data-urlencode"]);
             let output = curl.arg(format!("query={expression}")).output().expect("curl runs");

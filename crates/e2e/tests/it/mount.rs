@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use crate::damage::{find_stored, flip};
 use crate::scene::{Scene, file_name, manifest};
 
-const READY: Duration = Duration::from_secs(20);
+const READY: Duration = Duration::from_secs(120);
 const USER: u32 = 4321;
 
 /// A mount, until it is dropped.
@@ -72,7 +72,7 @@ fn is_mounted(path: &Path) -> bool {
 }
 
 fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
-    for _ in 0..400 {
+    for _ in 0..2400 {
         if is_so() {
             return true;
         }
@@ -286,7 +286,7 @@ fn a_walk_finds_contents_in_the_kernel() {
             let mut found = String::new();
             output.read_to_string(&mut found).map(|_| found)
         });
-        let came = (0..100).any(|_| {
+        let came = (0..250).any(|_| {
             e2e::clock::pause(Duration::from_millis(20));
             reading.is_finished()
         });

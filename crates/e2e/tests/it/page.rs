@@ -25,7 +25,7 @@ const PASSWORD: &str = "correct horse battery";
 /// Content of a file whose name is not UTF-8.
 const ODD: &[u8] = b"a file with an odd name";
 const LOOK: Duration = Duration::from_millis(100);
-const LOOKS_MAX: u32 = 600;
+const LOOKS_MAX: u32 = 1200;
 
 /// A server with nodes that have backups, and people who use its page.
 struct Stage {

@@ -21,7 +21,7 @@ const NODES: usize = 6;
 const NODE_FILES: usize = 30;
 const MEGABYTE: usize = 1 << 20;
 /// Time limit until the server has rebuilt its index.
-const REBUILT_MAX: Duration = Duration::from_secs(30);
+const REBUILT_MAX: Duration = Duration::from_secs(120);
 
 /// Makes a scene whose server is on a small file system, with `files` of a megabyte each. `None`
 /// where no file system can be mounted.

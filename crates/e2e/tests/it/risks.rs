@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::api::{Provider, fields};
 use crate::scene::plant_files;
 
-const LOOKS_MAX: u32 = 300;
+const LOOKS_MAX: u32 = 1200;
 
 /// Starts the server again, which then looks each second, and takes every certificate for one that
 /// ends soon.

@@ -118,7 +118,7 @@ fn a_node_that_knows_one_server_learns_of_the_others() {
         let told = fs::read_to_string(fleet.scene.node.home().join("servers")).unwrap_or_default();
         told.lines().any(|line| line == other.address())
     };
-    assert!((0..40).any(|_| knows_both() || {
+    assert!((0..240).any(|_| knows_both() || {
         pause(Duration::from_millis(250));
         false
     }));

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::scene::Scene;
 
 /// Time within which an agent must have followed a change.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Size of a file that compression makes small.
 const FILE_BYTES: usize = 300_000;
 

@@ -118,7 +118,7 @@ impl Space {
 
     #[track_caller]
     fn wait_for(&self, what: &str, ready: impl Fn() -> bool) {
-        for _ in 0..300 {
+        for _ in 0..1200 {
             if ready() {
                 return;
             }
@@ -394,7 +394,7 @@ fn what_is_here_again_is_read_without_a_question() {
             let reading = path.clone();
             let (got, has_come) = std::sync::mpsc::channel();
             let reader = std::thread::spawn(move || got.send(fs::read(reading)));
-            let read = has_come.recv_timeout(Duration::from_secs(10));
+            let read = has_come.recv_timeout(Duration::from_secs(30));
             kill(worker, Signal::CONT);
             reader.join().unwrap().unwrap();
             assert!(

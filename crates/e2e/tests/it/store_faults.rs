@@ -175,7 +175,7 @@ impl BucketScene {
 
     #[track_caller]
     fn await_pool(&self) {
-        let is_there = (0..300).any(|_| {
+        let is_there = (0..1800).any(|_| {
             pause(Duration::from_millis(100));
             self.scene.pool("PRIMARY")["available"] == true
         });
@@ -188,7 +188,7 @@ impl BucketScene {
         let before = weather.heads().len();
         weather.be_silent(true);
         let running = self.scene.node.spawn_backup(&self.scene.tree, &[]);
-        let has_begun = (0..200).any(|_| {
+        let has_begun = (0..2400).any(|_| {
             pause(Duration::from_millis(50));
             weather.heads().iter().skip(before).any(|head| head.contains("?uploads"))
         });

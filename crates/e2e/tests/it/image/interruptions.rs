@@ -18,7 +18,7 @@ use crate::scene::{Scene, names};
 
 /// Waits until `is_so`.
 fn wait_until(reason: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..6000 {
+    for _ in 0..36_000 {
         if is_so() {
             return;
         }
