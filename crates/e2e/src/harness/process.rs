@@ -52,7 +52,9 @@ pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u3
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("a child not waited for has its pid");
     let stdout = lines(child.stdout.take().expect("stdout is a pipe"));
     let stderr = lines(child.stderr.take().expect("stderr is a pipe"));
-    Process { child, pidfd, command: shown.join(" "), stdout, stderr, stdout_taken: String::new() }
+    let command = shown.join(" ");
+    let (stdout_taken, stderr_taken) = (String::new(), String::new());
+    Process { child, pidfd, command, stdout, stderr, stdout_taken, stderr_taken }
 }
 
 /// Returns true for a variable of the environment that may give or name keys of object stores.
@@ -69,6 +71,7 @@ pub struct Process {
     stdout: Receiver<String>,
     stderr: Receiver<String>,
     stdout_taken: String,
+    stderr_taken: String,
 }
 
 impl Process {
@@ -88,6 +91,23 @@ impl Process {
                     self.command,
                     both(&stdout, &stderr)
                 );
+            }
+        }
+    }
+
+    /// Waits until a line of standard error contains `text`. A process that ends before, or that
+    /// says nothing more for [`COMMAND_MAX`], fails the test.
+    #[track_caller]
+    pub fn wait_to_say(&mut self, text: &str) {
+        loop {
+            let Ok(line) = self.stderr.recv_timeout(COMMAND_MAX) else {
+                self.signal(Signal::KILL);
+                let (stdout, stderr) = self.output();
+                panic!("{} does not say {text:?}\n{}", self.command, both(&stdout, &stderr));
+            };
+            self.stderr_taken.push_str(&line);
+            if line.contains(text) {
+                return;
             }
         }
     }
@@ -186,7 +206,7 @@ impl Process {
     fn output(&mut self) -> (String, String) {
         let mut stdout = std::mem::take(&mut self.stdout_taken);
         drain(&self.stdout, &mut stdout);
-        let mut stderr = String::new();
+        let mut stderr = std::mem::take(&mut self.stderr_taken);
         drain(&self.stderr, &mut stderr);
         (stdout, stderr)
     }

@@ -33,6 +33,20 @@ fn lines_come_while_the_process_runs() {
 }
 
 #[test]
+fn messages_come_while_the_process_runs_and_stay_in_its_outcome() {
+    let mut running = shell("echo one >&2; echo two words >&2; exec sleep 60");
+    running.wait_to_say("words");
+    assert!(!running.ends_within(Duration::from_millis(20)));
+    assert_eq!(running.kill9().messages(), ["one", "two words"]);
+}
+
+#[test]
+#[should_panic(expected = "does not say \"three\"")]
+fn process_that_ends_without_the_message_fails_the_test() {
+    shell("echo one >&2").wait_to_say("three");
+}
+
+#[test]
 fn killed_process_has_no_code() {
     let outcome = shell("echo begun; exec sleep 60").kill9();
     assert!(outcome.was_killed());

@@ -196,8 +196,10 @@ fn an_operation_waits_for_a_server_that_is_away_at_its_start() {
     let mut scene = Scene::with_files(5, 1000);
     scene.node.wait_by_default();
     scene.server.kill9();
-    let running = scene.node.spawn_backup(&scene.tree, &[]);
+    let mut running = scene.node.spawn_backup(&scene.tree, &[]);
     let quiet = scene.node.spawn(&["list", "--json", "-q"]);
+    running.wait_to_say("cannot reach the server at");
+    // Several attempts fail, and only the first one is told.
     clock::pause(Duration::from_millis(2500));
     scene.server.restart();
     let done = running.wait().expect(&[0]).counts(&[("failed", 0)]);
@@ -236,8 +238,8 @@ fn a_stop_ends_the_wait_at_once() {
     scene.node.wait_by_default();
     scene.server.kill9();
     let post = format!("touch {}", scene.scratch.join("post").display());
-    let running = scene.node.spawn_backup(&scene.tree, &["--post-command", &post]);
-    clock::pause(Duration::from_millis(1500));
+    let mut running = scene.node.spawn_backup(&scene.tree, &["--post-command", &post]);
+    running.wait_to_say("cannot reach the server at");
     running.signal(Signal::INT);
     let (outcome, time) = clock::timed(|| running.wait());
     outcome.expect(&[12]).says("interrupted while the server was away");
