@@ -25,8 +25,9 @@ const PING: &str = "/holdfast.v1.Node/Ping";
 
 /// Code of a refusal for a while.
 const ABORTED: &str = "10 ";
-/// Time until an open transfer has ended that a server ends at once.
-const SOON: Duration = Duration::from_secs(5);
+/// Time until an open transfer has ended that a server ends at once. It ends by itself after
+/// [`MILLIS_MAX`].
+const SOON: Duration = Duration::from_secs(9);
 /// Longest time of a transfer, in milliseconds.
 const MILLIS_MAX: u64 = 10_000;
 
