@@ -201,17 +201,20 @@ fn two_drives_write_at_once() {
     scene.backup();
     second.backup(&tree, &[]).expect(&[0]);
     let writing = || remote.states().iter().filter(|state| *state == "writing").count();
-    // Of two drives, one is left to readers unless the administrator says otherwise.
-    proxy.weather().delay(Duration::from_millis(5));
+    // Of two drives, one is left to readers unless the administrator says otherwise. The line is
+    // slow until both have been seen to write.
+    proxy.weather().delay(Duration::from_millis(20));
     scene.server.admin(&["library", "set", "vault", "--writers", "2"]);
     let running = scene.server.spawn_admin(&["pool", "drain", "PRIMARY", "--all"]);
     let mut most = 0;
     while !running.ends_within(LOOK) {
         most = most.max(writing());
+        if most == 2 {
+            proxy.weather().delay(Duration::ZERO);
+        }
     }
     running.wait().expect(&[0]);
     assert_eq!(most, 2, "both drives should write");
-    proxy.weather().delay(Duration::ZERO);
     assert_eq!(scene.pool("PRIMARY")["packs"], 0);
     let volumes = scene.server.try_admin(&["volume", "list"]).expect(&[0]).json_lines();
     let mut groups: Vec<&str> = volumes.iter().filter_map(|v| v["group"].as_str()).collect();

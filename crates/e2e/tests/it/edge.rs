@@ -35,8 +35,9 @@ const CALLS_OF_NODE: usize = 512;
 const BACKUPS_OF_NODE: usize = 64;
 /// Maximum growth of the server's memory.
 const GROWTH_MAX: u64 = 1 << 30;
-/// Time limit until a server has noticed that connections are closed.
-const NOTICED_MAX: Duration = Duration::from_secs(20);
+/// Time limit until a server has noticed that connections are closed. After 40 seconds it closes
+/// those that are silent.
+const NOTICED_MAX: Duration = Duration::from_secs(35);
 
 /// Start of a message of `bytes` bytes.
 fn announcement(bytes: u32) -> Vec<u8> {

@@ -207,7 +207,7 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     space.wait_for("the other", || others().next().is_some());
     server.try_admin(&["queue", "cancel", "999999"]).expect(&[12]);
     // The second recall first waits for a read ahead, and then for the file itself.
-    for _ in 0..100 {
+    for _ in 0..600 {
         for wait in others() {
             let number = wait["number"].to_string();
             drop(server.try_admin(&["queue", "cancel", &number]).expect(&[0, 12]));
