@@ -11,7 +11,7 @@ use sys::{Dir, NewFile, ObjectStatus};
 use super::attributes::note_refusals;
 use super::destination::Destination;
 use super::layout::{Base, above};
-use super::links::{Group, Links, Spot, Turn};
+use super::links::{Group, Links, Spot, Turn, may_have_lost_names};
 use super::presence::{NameState, Presence};
 use super::tally::Tally;
 use super::tree::{DirState, Site, Tree, is_too_deep};
@@ -19,6 +19,11 @@ use crate::error::ClientError;
 use crate::link::versions::{Entry, has_data};
 use crate::options::{ReplaceRule, RestoreOptions, RestorePart};
 use crate::path::{Place, components};
+
+/// Maximum number of objects with one name that are compared with objects with several names. Each
+/// takes a few hundred bytes until the end of the restore. Further ones come back as files of their
+/// own.
+const FORMER_NAMES_MAX: usize = 1 << 18;
 
 /// Maker of the selected objects, below one place of the target.
 pub(super) struct Maker<'a> {
@@ -32,6 +37,18 @@ pub(super) struct Maker<'a> {
     /// Hard links of the restore. A waiting name keeps its directory, so that the directory is not
     /// finished.
     links: Links<Arc<Site<'a>>>,
+    /// True if a past state is restored. Its objects may have had more names than they have now.
+    is_past: bool,
+    /// Number of objects with one name among the names of inodes.
+    former_names: usize,
+}
+
+/// Consequence of the turn of a name.
+enum Course {
+    /// Nothing is left to do now.
+    Done,
+    /// The object must be made, as the first name of its inode if that is given.
+    Make(Option<LinkName>),
 }
 
 /// File that waits for its data.
@@ -91,8 +108,17 @@ impl<'a> Maker<'a> {
         let filespace = place.filespace.clone();
         let tree = Tree::new(base, above.clone(), filespace, tally, options.replace);
         let presence = Presence { replace: options.replace, owner: tree.owner() };
-        let (links, part) = (Links::default(), options.part);
-        Ok(Self { tree, base: again, above, tally, part, presence, links })
+        Ok(Self {
+            tree,
+            base: again,
+            above,
+            tally,
+            part: options.part,
+            presence,
+            links: Links::default(),
+            is_past: options.which.at.is_some(),
+            former_names: 0,
+        })
     }
 
     /// Finishes all directories.
@@ -110,24 +136,15 @@ impl<'a> Maker<'a> {
         if self.part.leaves_out(&object.stat) {
             return None;
         }
-        let spot = Spot { directory: Arc::clone(&directory), name: object.name.clone() };
-        let link = Group::of(&object.stat).map(|group| LinkName { group, spot });
-        if let Some(LinkName { group, spot }) = &link {
-            match self.links.turn(*group, spot, &site) {
-                Turn::Make => {}
-                Turn::Wait => return None,
-                Turn::Link(first) => {
-                    self.link(*group, &first, spot);
-                    return None;
-                }
-                Turn::Fail => {
-                    let path = self.tree.node_path(&directory.join(&object.name));
-                    self.tally
-                        .fail(path, "the file with which it shares an inode could not be restored");
-                    return None;
-                }
+        let link = match self.course(&site, &directory, &object) {
+            Ok(Course::Make(link)) => link,
+            Ok(Course::Done) => return None,
+            Err(error) => {
+                let path = self.tree.node_path(&directory.join(&object.name));
+                self.tally.fail(path, error.to_string());
+                return None;
             }
-        }
+        };
         let present = match site.is_new {
             // The directory holds only objects that this restore has made.
             true => Ok(NameState::Absent),
@@ -157,6 +174,42 @@ impl<'a> Maker<'a> {
                 None
             }
         }
+    }
+
+    /// Links the name of an object with several names to the first name, or lets it wait for the
+    /// first name.
+    fn course(
+        &mut self,
+        site: &Arc<Site<'a>>,
+        directory: &Arc<DirPath>,
+        object: &Object,
+    ) -> io::Result<Course> {
+        let is_former =
+            self.is_past && self.former_names < FORMER_NAMES_MAX && may_have_lost_names(object);
+        if !object.stat.linked && !is_former {
+            return Ok(Course::Make(None));
+        }
+        self.former_names += usize::from(is_former);
+        let Some(group) = Group::of(object, site.dir.stat_self()?.device_id) else {
+            return Ok(Course::Make(None));
+        };
+        let spot = Spot { directory: Arc::clone(directory), name: object.name.clone() };
+        match self.links.turn(group, &spot, site) {
+            Turn::Make => return Ok(Course::Make(Some(LinkName { group, spot }))),
+            Turn::Wait => {}
+            Turn::Link(first) => match self.try_link(group, &first, &spot) {
+                Ok(outcome) => self.count_link(&outcome),
+                // Some file systems refuse links between two of their directories. Then the name
+                // gets a file of its own.
+                Err(_) => return Ok(Course::Make(None)),
+            },
+            Turn::Fail => {
+                let path = self.tree.node_path(&directory.join(&object.name));
+                self.tally
+                    .fail(path, "the file with which it shares an inode could not be restored");
+            }
+        }
+        Ok(Course::Done)
     }
 
     /// Makes an object without data. Returns a file with data, because it must be filled.
@@ -253,13 +306,19 @@ impl<'a> Maker<'a> {
 
     fn link(&self, group: Group, first: &Spot, second: &Spot) {
         match self.try_link(group, first, second) {
-            Ok(LinkOutcome::Made) => self.tally.restored(0),
-            Ok(LinkOutcome::Right) => self.tally.skipped(false),
-            Ok(LinkOutcome::Kept) => self.tally.skipped(true),
+            Ok(outcome) => self.count_link(&outcome),
             Err(error) => {
                 let path = self.tree.node_path(&second.directory.join(&second.name));
                 self.tally.fail(path, error.to_string());
             }
+        }
+    }
+
+    fn count_link(&self, outcome: &LinkOutcome) {
+        match outcome {
+            LinkOutcome::Made => self.tally.restored(0),
+            LinkOutcome::Right => self.tally.skipped(false),
+            LinkOutcome::Kept => self.tally.skipped(true),
         }
     }
 

@@ -10,7 +10,7 @@ use e2e::harness::{Node, binary, is_root};
 use e2e::manifest::assert_same;
 use e2e::nasty;
 
-use crate::scene::{Scene, keep_folder_time, manifest, names, root_or_skip};
+use crate::scene::{Scene, file_name, keep_folder_time, manifest, names, root_or_skip};
 
 /// Maximum number of bytes that a run sends when nothing has changed.
 const IDLE_BYTES_MAX: u64 = 64 << 10;
@@ -325,6 +325,32 @@ fn unlinked_hard_link_becomes_a_file_of_its_own() {
     fs::write(scene.file(1), b"alone").unwrap();
     scene.backup();
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+/// The removal of a name changes the change time of the others. The server keeps the new time for
+/// the earlier state too, so the names came back as separate files.
+#[test]
+fn names_of_an_earlier_time_share_an_inode_after_one_was_removed() {
+    let scene = Scene::with_files(60, 2000);
+    // The further names refer to data that the server has.
+    scene.backup();
+    let linked = [("two-names", 1), ("one-of-three", 2), ("two-of-three", 2)];
+    for (name, index) in linked {
+        fs::hard_link(scene.file(index), scene.tree.join("folder-01").join(name)).unwrap();
+    }
+    scene.backup();
+    let earlier = manifest(&scene.tree);
+    let time = clock::divide();
+    fs::remove_file(scene.tree.join("folder-01/two-names")).unwrap();
+    fs::remove_file(scene.file(2)).unwrap();
+    scene.backup();
+    let restored = scene.restore("earlier", &["--at", &time]);
+    assert_same(&earlier, &manifest(&restored));
+    for (name, index) in linked {
+        let one = fs::metadata(restored.join(file_name(index))).unwrap();
+        let two = fs::metadata(restored.join("folder-01").join(name)).unwrap();
+        assert_eq!((one.dev(), one.ino()), (two.dev(), two.ino()), "{name}");
+    }
 }
 
 #[test]
