@@ -40,6 +40,7 @@ pub use self::batch::{Reach, SmallFile, SmallFileSink};
 pub(crate) use self::image::restore as restore_image;
 pub use self::image::{ImageReader, ImageRestoration, ImageRestoreReport, ImageTarget, LostRange};
 use self::layout::{Base, Layout};
+use self::links::MadeNames;
 use self::make::Maker;
 pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
@@ -89,7 +90,8 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     let mut missing = paths?;
     let recent = (missing.len() >= SIBLINGS_MIN).then(RecentQuanta::default);
     let layout = Layout::new(options.to.as_deref(), &missing);
-    let restoration = Restoration { link, options, layout, tally, recent };
+    let made = (missing.len() > 1).then(MadeNames::default);
+    let restoration = Restoration { link, options, layout, tally, recent, made };
     for filespaces in &origins {
         missing = restoration.restore(filespaces, missing)?;
     }
@@ -129,6 +131,8 @@ struct Restoration<'a> {
     tally: &'a Tally,
     /// Quanta that came for the last paths; `None` for few paths.
     recent: Option<RecentQuanta>,
+    /// Names of inodes, so that hard links of different paths are found; `None` for one path.
+    made: Option<MadeNames>,
 }
 
 impl Restoration<'_> {
@@ -224,7 +228,7 @@ impl Restoration<'_> {
         selection: &Selection,
         siblings: Option<Siblings>,
     ) -> Result<(Receipt, Option<Siblings>), ClientError> {
-        let maker = Maker::new(place, base, self.options, self.tally)?;
+        let maker = Maker::new(place, base, self.options, self.tally, self.made.as_ref())?;
         let recent = self.recent.as_ref();
         let mut portion = Portion { maker, link: self.link, siblings, recent };
         let received = receive(self.link, selection, None, &mut portion, self.tally)?;

@@ -79,6 +79,7 @@ fn directories(path: &[u8]) -> usize {
 }
 
 /// Folder of the target that stands for the directory of a path.
+#[derive(Clone)]
 pub(super) struct Base {
     /// Folder, which symbolic links may lead to.
     folder: Vec<u8>,

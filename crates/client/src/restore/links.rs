@@ -8,13 +8,17 @@
 //!    of one name changes the change time of the others, of which the server keeps the last one.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 use format::page;
 use model::{ClassId, DirPath, Kind, Name, Object, ServerTime, Stat, Timestamp};
+use sys::Dir;
 use sys::lock::{Mutex, MutexGuard};
 
+use super::layout::Base;
 use crate::backup::NO_CHANGE_TIME;
+use crate::path::components;
 
 /// Inode of an object, as far as its number tells.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -62,7 +66,13 @@ impl Group {
 
     /// Returns true if an object with this `stat` has the stored content, as far as a stat tells.
     pub(super) fn describes(&self, stat: &Stat) -> bool {
-        (stat.kind, stat.size, stat.mtime) == (Kind::File, self.inode.size, self.inode.mtime)
+        stat.kind == Kind::File && self.may_be(stat)
+    }
+
+    /// Returns true if an object with this `stat` may be the stored object.
+    pub(super) fn may_be(&self, stat: &Stat) -> bool {
+        let Inode { kind, size, mtime, .. } = self.inode;
+        (stat.kind, stat.size, stat.mtime) == (kind, size, mtime)
     }
 }
 
@@ -180,11 +190,62 @@ impl<H: Clone> Links<H> {
     }
 }
 
+/// Name that a reception has made, for the receptions after it.
+#[derive(Clone)]
+pub(super) struct MadeName {
+    pub(super) base: Arc<Base>,
+    /// Path of the name's directory below the base.
+    pub(super) below: Vec<u8>,
+    pub(super) name: Name,
+}
+
+impl MadeName {
+    /// Opens the directory of the name. It is opened anew for each link, because a restore of many
+    /// paths makes more names than it may have open directories.
+    pub(super) fn open(&self) -> io::Result<Dir> {
+        let base = self.base.open().ok().flatten().ok_or(io::ErrorKind::NotFound)?;
+        components(&self.below).try_fold(base, |directory, name| directory.open_dir(name))
+    }
+}
+
+/// Names of the inodes of one filespace.
+type NamesByInode = HashMap<Inode, Vec<(Group, MadeName)>>;
+
+/// Names that all receptions of a restore have made, by filespace: two filespaces may have the same
+/// inode numbers.
+#[derive(Default)]
+pub(super) struct MadeNames(Mutex<HashMap<Vec<u8>, NamesByInode>>);
+
+impl MadeNames {
+    /// Returns the last name of `group` in `filespace`.
+    pub(super) fn find(&self, filespace: &[u8], group: &Group) -> Option<MadeName> {
+        let filespaces = self.0.lock();
+        let known = filespaces.get(filespace)?.get(&group.inode)?;
+        known
+            .iter()
+            .find(|(one, _)| one.is_one_with(group))
+            .map(|(_, name)| name.clone())
+    }
+
+    /// Notes a name of `group` in `filespace`.
+    pub(super) fn note(&self, filespace: &[u8], group: Group, made: MadeName) {
+        let mut filespaces = self.0.lock();
+        let inodes = filespaces.entry(filespace.to_vec()).or_default();
+        let known = inodes.entry(group.inode).or_default();
+        match known.iter_mut().find(|(one, _)| one.is_one_with(&group)) {
+            Some((_, name)) => *name = made,
+            None => known.push((group, made)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::{ChunkRange, Extent, PackNumber, Payload, Place};
 
+    use super::super::layout::Layout;
     use super::*;
+    use crate::path::innermost;
 
     fn spot(name: &str) -> Spot {
         let name = Name::new(name.as_bytes()).expect("a name");
@@ -281,6 +342,31 @@ mod tests {
         newer.stat.mtime.secs = 9;
         check(&newer, false);
         assert_ne!(Group::of(&file(1), 7), Group::of(&file(1), 8), "no link leaves a file system");
+    }
+
+    #[test]
+    fn names_of_other_receptions_are_found_in_their_filespace() {
+        let layout = Layout::new(Some(b"/to"), &[]);
+        let place = innermost(std::iter::once(&b"/"[..]), b"/a/x").expect("a place");
+        let base = Arc::new(layout.base(b"/a/x", &place));
+        let made = MadeNames::default();
+        let note = |object: &Object, below: &[u8]| {
+            let (below, name) = (below.to_vec(), spot("x").name);
+            let made_name = MadeName { base: Arc::clone(&base), below, name };
+            made.note(b"/home", group(object), made_name);
+        };
+        note(&file(1), b"a");
+        let mut other = file(2);
+        other.stat.ctime.secs = 9;
+        note(&other, b"b");
+        let find = |filespace: &[u8], object: &Object| {
+            made.find(filespace, &group(object)).map(|found| found.below)
+        };
+        assert_eq!(find(b"/home", &file(1)), Some(b"a".to_vec()));
+        assert_eq!(find(b"/home", &other), Some(b"b".to_vec()));
+        assert_eq!(find(b"/", &file(1)), None);
+        note(&file(1), b"c");
+        assert_eq!(find(b"/home", &file(1)), Some(b"c".to_vec()), "the last one");
     }
 
     #[test]

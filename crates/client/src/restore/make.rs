@@ -4,14 +4,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{DirPath, Extent, Kind, Object, Payload};
+use model::{DirPath, Extent, Kind, Name, Object, Payload};
 use sys::lock::Mutex;
 use sys::{Dir, NewFile, ObjectStatus};
 
 use super::attributes::note_refusals;
 use super::destination::Destination;
 use super::layout::{Base, above};
-use super::links::{Group, Links, Spot, Turn, may_have_lost_names};
+use super::links::{Group, Links, MadeName, MadeNames, Spot, Turn, may_have_lost_names};
 use super::presence::{NameState, Presence};
 use super::tally::Tally;
 use super::tree::{DirState, Site, Tree, is_too_deep};
@@ -28,15 +28,19 @@ const FORMER_NAMES_MAX: usize = 1 << 18;
 /// Maker of the selected objects, below one place of the target.
 pub(super) struct Maker<'a> {
     tree: Tree<'a>,
+    /// Place of `base`.
+    folder: Arc<Base>,
     base: Arc<Dir>,
     /// Directory of the filespace that `base` stands for.
     above: DirPath,
     tally: &'a Tally,
     part: RestorePart,
     presence: Presence,
-    /// Hard links of the restore. A waiting name keeps its directory, so that the directory is not
-    /// finished.
+    /// Hard links of the reception. A waiting name keeps its directory, so that the directory is
+    /// not finished.
     links: Links<Arc<Site<'a>>>,
+    /// Names that all receptions have made; `None` if there is only one reception.
+    made: Option<&'a MadeNames>,
     /// True if a past state is restored. Its objects may have had more names than they have now.
     is_past: bool,
     /// Number of objects with one name among the names of inodes.
@@ -98,8 +102,10 @@ impl<'a> Maker<'a> {
         base: &Base,
         options: &RestoreOptions,
         tally: &'a Tally,
+        made: Option<&'a MadeNames>,
     ) -> Result<Self, ClientError> {
         let above = above(place);
+        let folder = Arc::new(base.clone());
         let base = base.make()?;
         let again = Arc::new(
             base.try_clone()
@@ -110,12 +116,14 @@ impl<'a> Maker<'a> {
         let presence = Presence { replace: options.replace, owner: tree.owner() };
         Ok(Self {
             tree,
+            folder,
             base: again,
             above,
             tally,
             part: options.part,
             presence,
             links: Links::default(),
+            made,
             is_past: options.which.at.is_some(),
             former_names: 0,
         })
@@ -195,7 +203,7 @@ impl<'a> Maker<'a> {
         };
         let spot = Spot { directory: Arc::clone(directory), name: object.name.clone() };
         match self.links.turn(group, &spot, site) {
-            Turn::Make => return Ok(Course::Make(Some(LinkName { group, spot }))),
+            Turn::Make => return Ok(self.course_of_first(LinkName { group, spot })),
             Turn::Wait => {}
             Turn::Link(first) => match self.try_link(group, &first, &spot) {
                 Ok(outcome) => self.count_link(&outcome),
@@ -210,6 +218,31 @@ impl<'a> Maker<'a> {
             }
         }
         Ok(Course::Done)
+    }
+
+    /// Links the first name of an inode in this reception to a name that an earlier reception has
+    /// made.
+    fn course_of_first(&self, link: LinkName) -> Course {
+        let filespace = self.tree.filespace();
+        let earlier = self.made.and_then(|made| made.find(filespace, &link.group));
+        let linked = earlier.map(|earlier| self.try_link_to_earlier(&earlier, &link));
+        // A name that cannot be linked gets a file of its own.
+        let Some(Ok(outcome)) = linked else { return Course::Make(Some(link)) };
+        self.count_link(&outcome);
+        match outcome {
+            LinkOutcome::Made | LinkOutcome::Right => self.settle(Some(link), true),
+            LinkOutcome::Kept => self.links.pass_on(link.group),
+        }
+        Course::Done
+    }
+
+    fn try_link_to_earlier(&self, first: &MadeName, link: &LinkName) -> io::Result<LinkOutcome> {
+        let from = first.open()?;
+        let found = from.stat(first.name.as_bytes())?;
+        if !found.is_some_and(|found| link.group.may_be(&found.stat)) {
+            return Err(io::Error::other("another object has taken the name"));
+        }
+        self.try_link_from(&from, &first.name, link)
     }
 
     /// Makes an object without data. Returns a file with data, because it must be filled.
@@ -292,6 +325,11 @@ impl<'a> Maker<'a> {
     /// Links the names that wait for the first name of a group, if the first name was made.
     fn settle(&self, link: Option<LinkName>, is_made: bool) {
         let Some(LinkName { group, spot: first }) = link else { return };
+        if let Some(made) = self.made.filter(|_| is_made) {
+            let (base, name) = (Arc::clone(&self.folder), first.name.clone());
+            let below = self.below(&first.directory).to_vec();
+            made.note(self.tree.filespace(), group, MadeName { base, below, name });
+        }
         let waiting = self.links.settle(group, is_made.then(|| first.clone()));
         for (spot, _site) in waiting {
             if is_made {
@@ -325,8 +363,18 @@ impl<'a> Maker<'a> {
     /// Links `second` to `first`, unless another object keeps the name `second`.
     fn try_link(&self, group: Group, first: &Spot, second: &Spot) -> io::Result<LinkOutcome> {
         let from = self.open(&first.directory)?;
+        self.try_link_from(&from, &first.name, &LinkName { group, spot: second.clone() })
+    }
+
+    /// Links the name `second` to the name `first` in `from`, unless another object keeps it.
+    fn try_link_from(
+        &self,
+        from: &Dir,
+        first: &Name,
+        LinkName { group, spot: second }: &LinkName,
+    ) -> io::Result<LinkOutcome> {
         let to = self.open(&second.directory)?;
-        let (from_name, to_name) = (first.name.as_bytes(), second.name.as_bytes());
+        let (from_name, to_name) = (first.as_bytes(), second.name.as_bytes());
         match to.stat(to_name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -357,12 +405,16 @@ impl<'a> Maker<'a> {
 
     /// Opens the directory of the target that stands for `directory`, which must exist.
     fn open(&self, directory: &DirPath) -> io::Result<Arc<Dir>> {
-        let rest = directory.as_bytes().strip_prefix(self.above.as_bytes()).unwrap_or_default();
         let mut dir = Arc::clone(&self.base);
-        for part in components(rest) {
+        for part in components(self.below(directory)) {
             dir = Arc::new(dir.open_dir(part)?);
         }
         Ok(dir)
+    }
+
+    /// Returns the path of `directory` below the base.
+    fn below<'d>(&self, directory: &'d DirPath) -> &'d [u8] {
+        directory.as_bytes().strip_prefix(self.above.as_bytes()).unwrap_or_default()
     }
 }
 

@@ -112,6 +112,10 @@ impl<'a> Tree<'a> {
         self.owner
     }
 
+    pub(super) fn filespace(&self) -> &[u8] {
+        &self.filespace
+    }
+
     /// Returns the path that `path` in the filespace has on the node.
     pub(super) fn node_path(&self, path: &[u8]) -> Vec<u8> {
         absolute(&self.filespace, path)

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use e2e::harness::Tmpfs;
+
 use crate::scene::Scene;
 
 /// Writes `paths` into the file list `name`, and returns its path.
@@ -139,4 +141,102 @@ fn paths_of_one_name_are_kept_apart_in_a_target() {
     scene.node.run(&words).expect(&[0]);
     assert_eq!(content(out.join("ann/letters/two")), "two of ann");
     assert_eq!(content(out.join("bob/letters/one")), "one of bob");
+}
+
+/// Makes three folders with a name of one file in each, and returns these names.
+fn plant_names(scene: &Scene) -> [PathBuf; 3] {
+    let names = ["ann/one", "bob/two", "carl/one"].map(|name| scene.tree.join(name));
+    for name in &names {
+        fs::create_dir(name.parent().unwrap()).unwrap();
+    }
+    fs::write(&names[0], "of all three").unwrap();
+    for name in &names[1..] {
+        fs::hard_link(&names[0], name).unwrap();
+    }
+    names
+}
+
+/// Checks that the names at `top` lead to one file if `are_linked` says so, and to the content of
+/// [`plant_names`] in any case.
+#[track_caller]
+fn check_names(top: &Path, are_linked: bool) {
+    let names = ["ann/one", "bob/two", "carl/one"].map(|name| top.join(name));
+    let inodes = names.each_ref().map(|name| fs::metadata(name).unwrap().ino());
+    assert_eq!(inodes.iter().all(|inode| *inode == inodes[0]), are_linked, "{inodes:?}");
+    for name in &names {
+        assert_eq!(fs::read(name).unwrap(), b"of all three");
+    }
+}
+
+/// Each path came back with files of its own.
+#[test]
+fn names_below_several_paths_share_an_inode() {
+    let scene = Scene::new();
+    let names = plant_names(&scene);
+    scene.backup();
+    let folders = names.each_ref().map(|name| name.parent().unwrap().to_str().unwrap());
+    let restore = |name: &str, command: &[&str]| {
+        let out = scene.scratch.folder(name);
+        let to = ["--to", out.to_str().unwrap(), "--json"];
+        (scene.node.run(&[command, &to].concat()).expect(&[0]), out)
+    };
+    let (report, out) = restore("folders", &[&["restore"], &folders[..]].concat());
+    report.counts(&[("restored", 6), ("bytes_restored", 12)]);
+    check_names(&out, true);
+    let wild = scene.tree.join("*/*o*");
+    check_names(&restore("wild", &["restore", wild.to_str().unwrap()]).1, true);
+    let list = file_list(&scene, "list", &names);
+    check_names(&restore("listed", &["restore", "--filelist", &list]).1, true);
+    let (again, out) = restore("listed", &["restore", "--filelist", &list]);
+    again.counts(&[("restored", 0), ("skipped", 3)]);
+    check_names(&out, true);
+
+    scene.node.run(&[&["archive"], &folders[..]].concat()).expect(&[0]);
+    check_names(&restore("archived", &[&["retrieve"], &folders[..]].concat()).1, true);
+
+    // At the old places, names are linked to a name that is still there.
+    fs::remove_dir_all(folders[1]).unwrap();
+    fs::remove_dir_all(folders[2]).unwrap();
+    scene.node.run(&[&["restore"], &folders[..]].concat()).expect(&[0]);
+    check_names(&scene.tree, true);
+}
+
+#[test]
+fn another_object_keeps_its_name_among_several_paths() {
+    let scene = Scene::new();
+    let list = file_list(&scene, "list", &plant_names(&scene));
+    scene.backup();
+    let out = scene.scratch.folder("out");
+    for folder in ["ann", "bob"] {
+        fs::create_dir(out.join(folder)).unwrap();
+    }
+    fs::write(out.join("ann/one"), "mine").unwrap();
+    fs::write(out.join("bob/two"), "mine, too").unwrap();
+    let words = ["restore", "--filelist", &list, "--to", out.to_str().unwrap(), "--json"];
+    let report = scene.node.run(&words).expect(&[4]);
+    report.counts(&[("restored", 1), ("kept", 2), ("failed", 0)]);
+    assert_eq!(fs::read(out.join("ann/one")).unwrap(), b"mine");
+    assert_eq!(fs::read(out.join("bob/two")).unwrap(), b"mine, too");
+    assert_eq!(fs::metadata(out.join("carl/one")).unwrap().nlink(), 1);
+    scene.node.run(&[&words[..], &["--replace", "all"]].concat()).expect(&[0]);
+    check_names(&out, true);
+}
+
+#[test]
+fn names_in_several_file_systems_are_files_of_their_own() {
+    let scene = Scene::new();
+    let names = plant_names(&scene);
+    scene.backup();
+    let out = scene.scratch.folder("out");
+    let Some(disk) = Tmpfs::mount(&out.join("bob"), "size=1m") else {
+        return e2e::skip::say("names in several file systems: mount is not allowed");
+    };
+    let list = file_list(&scene, "list", &names);
+    let words = ["restore", "--filelist", &list, "--to", out.to_str().unwrap(), "--json"];
+    let report = scene.node.run(&words).expect(&[0]);
+    report.counts(&[("restored", 3), ("failed", 0)]);
+    check_names(&out, false);
+    let inode = |name: &str| fs::metadata(out.join(name)).unwrap().ino();
+    assert_eq!(inode("ann/one"), inode("carl/one"));
+    drop(disk);
 }

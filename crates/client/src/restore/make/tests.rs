@@ -85,7 +85,7 @@ impl Scene {
         let filespace = b"/".to_vec();
         let place = Place { filespace, directory: DirPath::above_root(), name: None };
         let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
-        let mut maker = Maker::new(&place, &base, options, &tally).unwrap();
+        let mut maker = Maker::new(&place, &base, options, &tally, None).unwrap();
         let taken: Vec<_> = versions
             .iter()
             .map(|version| (version, maker.take(version.entry.clone())))
@@ -556,7 +556,9 @@ fn the_target_is_made_or_refused_by_name() {
     let filespace = b"/".to_vec();
     let place = Place { filespace, directory: DirPath::above_root(), name: None };
     let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
-    let error = Maker::new(&place, &base, &options, &tally).err().expect("a file is no target");
+    let error = Maker::new(&place, &base, &options, &tally, None)
+        .err()
+        .expect("a file is no target");
     assert!(error.message.contains("new/below/f"), "{}", error.message);
 }
 
