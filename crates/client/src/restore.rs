@@ -20,6 +20,7 @@ mod layout;
 mod links;
 mod make;
 mod opener;
+mod parents;
 mod plan;
 mod presence;
 mod ranges;
@@ -42,6 +43,7 @@ pub use self::image::{ImageReader, ImageRestoration, ImageRestoreReport, ImageTa
 use self::layout::{Base, Layout};
 use self::links::MadeNames;
 use self::make::Maker;
+use self::parents::Parents;
 pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
 pub use self::recall::{FileFiller, RecallRequest};
@@ -91,7 +93,8 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     let recent = (missing.len() >= SIBLINGS_MIN).then(RecentQuanta::default);
     let layout = Layout::new(options.to.as_deref(), &missing);
     let made = (missing.len() > 1).then(MadeNames::default);
-    let restoration = Restoration { link, options, layout, tally, recent, made };
+    let parents = Parents::default();
+    let restoration = Restoration { link, options, layout, tally, recent, made, parents };
     for filespaces in &origins {
         missing = restoration.restore(filespaces, missing)?;
     }
@@ -133,6 +136,7 @@ struct Restoration<'a> {
     recent: Option<RecentQuanta>,
     /// Names of inodes, so that hard links of different paths are found; `None` for one path.
     made: Option<MadeNames>,
+    parents: Parents,
 }
 
 impl Restoration<'_> {
@@ -228,7 +232,8 @@ impl Restoration<'_> {
         selection: &Selection,
         siblings: Option<Siblings>,
     ) -> Result<(Receipt, Option<Siblings>), ClientError> {
-        let maker = Maker::new(place, base, self.options, self.tally, self.made.as_ref())?;
+        let start = self.parents.start(self.link, self.options, place, base)?;
+        let maker = Maker::new(start, self.options, self.tally, self.made.as_ref())?;
         let recent = self.recent.as_ref();
         let mut portion = Portion { maker, link: self.link, siblings, recent };
         let received = receive(self.link, selection, None, &mut portion, self.tally)?;

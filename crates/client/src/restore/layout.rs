@@ -32,8 +32,7 @@ impl Layout {
     /// Returns the base for `path`, which is stored at `place`.
     pub(super) fn base(&self, path: &[u8], place: &Place) -> Base {
         let Some(to) = &self.to else {
-            let folder = absolute(&place.filespace, above(place).as_bytes());
-            return Base { folder, below: Vec::new() };
+            return Base::at_old_place(&place.filespace, &above(place));
         };
         let below = self.left_out.map_or_else(Vec::new, |left_out| {
             // The content of a filespace goes into a folder that stands for its mount point.
@@ -88,6 +87,11 @@ pub(super) struct Base {
 }
 
 impl Base {
+    /// Returns the folder that `directory` of `filespace` was when it was backed up.
+    pub(super) fn at_old_place(filespace: &[u8], directory: &DirPath) -> Self {
+        Self { folder: absolute(filespace, directory.as_bytes()), below: Vec::new() }
+    }
+
     /// Opens the folder; `None` if it does not exist.
     pub(super) fn open(&self) -> Result<Option<Dir>, ClientError> {
         let opened = Dir::open(&self.folder).and_then(|folder| {

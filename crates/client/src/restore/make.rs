@@ -10,15 +10,16 @@ use sys::{Dir, NewFile, ObjectStatus};
 
 use super::attributes::note_refusals;
 use super::destination::Destination;
-use super::layout::{Base, above};
+use super::layout::Base;
 use super::links::{Group, Links, MadeName, MadeNames, Spot, Turn, may_have_lost_names};
+use super::parents::Start;
 use super::presence::{NameState, Presence};
 use super::tally::Tally;
 use super::tree::{DirState, Site, Tree, is_too_deep};
 use crate::error::ClientError;
 use crate::link::versions::{Entry, has_data};
 use crate::options::{ReplaceRule, RestoreOptions, RestorePart};
-use crate::path::{Place, components};
+use crate::path::components;
 
 /// Maximum number of objects with one name that are compared with objects with several names. Each
 /// takes a few hundred bytes until the end of the restore. Further ones come back as files of their
@@ -33,6 +34,8 @@ pub(super) struct Maker<'a> {
     base: Arc<Dir>,
     /// Directory of the filespace that `base` stands for.
     above: DirPath,
+    /// Directories between the base and the objects, which are made if any object has come.
+    parents: Vec<(DirPath, DirState)>,
     tally: &'a Tally,
     part: RestorePart,
     presence: Presence,
@@ -96,29 +99,27 @@ impl<'a> File<'a> {
 }
 
 impl<'a> Maker<'a> {
-    /// Makes a maker below `base`, which stands for the directory of `place`.
+    /// Makes a maker that begins at `start`.
     pub(super) fn new(
-        place: &Place,
-        base: &Base,
+        start: Start,
         options: &RestoreOptions,
         tally: &'a Tally,
         made: Option<&'a MadeNames>,
     ) -> Result<Self, ClientError> {
-        let above = above(place);
-        let folder = Arc::new(base.clone());
-        let base = base.make()?;
+        let Start { filespace, base: folder, above, parents } = start;
+        let base = folder.make()?;
         let again = Arc::new(
             base.try_clone()
                 .map_err(|error| ClientError::file("open", Path::new("the target"), &error))?,
         );
-        let filespace = place.filespace.clone();
         let tree = Tree::new(base, above.clone(), filespace, tally, options.replace);
         let presence = Presence { replace: options.replace, owner: tree.owner() };
         Ok(Self {
             tree,
-            folder,
+            folder: Arc::new(folder),
             base: again,
             above,
+            parents,
             tally,
             part: options.part,
             presence,
@@ -134,8 +135,15 @@ impl<'a> Maker<'a> {
         self.tree.finish();
     }
 
+    fn announce_parents(&mut self) {
+        for (path, state) in std::mem::take(&mut self.parents) {
+            self.tree.announce(path, state);
+        }
+    }
+
     fn take_object(&mut self, entry: Entry) -> Option<File<'a>> {
         let Entry { directory, object, .. } = entry;
+        self.announce_parents();
         let Some(site) = self.tree.site(&directory) else {
             let path = self.tree.node_path(&directory.join(&object.name));
             self.tally.fail(path, "the directory of the object could not be made");
@@ -432,8 +440,10 @@ impl<'a> Destination for Maker<'a> {
             return None;
         }
         if entry.object.stat.kind == Kind::Directory {
+            self.announce_parents();
             let Object { name, stat, attributes, .. } = entry.object;
-            self.tree.announce(entry.directory.child(&name), DirState { stat, attributes });
+            let state = DirState { stat, attributes, is_parent: false };
+            self.tree.announce(entry.directory.child(&name), state);
             return None;
         }
         if matches!(self.part, RestorePart::Directories | RestorePart::NamedDirectories) {

@@ -33,6 +33,9 @@ const _: () = assert!(SHALLOW_BYTES * SHALLOW_BYTES / 2 < LEVELS_BYTES_MAX, "few
 pub(super) struct DirState {
     pub(super) stat: Stat,
     pub(super) attributes: Arc<Attributes>,
+    /// True for a directory above the selected objects. It counts as no object, and is set only if
+    /// the restore has made it.
+    pub(super) is_parent: bool,
 }
 
 /// Directory of the target. Objects hold their directory while they are made. After the last
@@ -70,7 +73,7 @@ impl Drop for Site<'_> {
 /// Map from the directories of the selection to the target.
 pub(super) struct Tree<'a> {
     base: Arc<Dir>,
-    /// Directory that holds the selected object. `base` stands for it.
+    /// Directory above the selected objects. `base` stands for it.
     above: DirPath,
     filespace: Vec<u8>,
     tally: &'a Tally,
@@ -225,12 +228,13 @@ impl<'a> Tree<'a> {
     ) -> std::io::Result<Site<'a>> {
         // A socket has no stat, but it counts as an object with this name too.
         let existed = parent.dir.has(name).unwrap_or(true);
+        let is_selected = state.as_ref().is_some_and(|state| !state.is_parent);
         let make = || match &state {
             Some(_) => parent.dir.make_unfinished_dir(name),
             None => parent.dir.make_dir(name),
         };
         let made = match make() {
-            Err(_) if existed && self.replace == ReplaceRule::All && state.is_some() => {
+            Err(_) if existed && self.replace == ReplaceRule::All && is_selected => {
                 parent.dir.remove(name, false).and_then(|()| make())
             }
             other => other,
@@ -254,12 +258,13 @@ impl<'a> Tree<'a> {
     fn is_to_be_set(&self, dir: &Dir, state: &DirState, existed: bool) -> bool {
         let unfinished = !existed || dir.is_unfinished();
         if existed && is_right(dir, state, self.owner) {
-            self.tally.skipped(false);
+            self.skip(state);
             // Objects that are made in the directory change its mtime, which is then set again.
             return true;
         }
         let newer = || dir.stat_self().is_ok_and(|found| found.stat.mtime < state.stat.mtime);
         let replaces = match self.replace {
+            _ if state.is_parent => false,
             ReplaceRule::All => true,
             ReplaceRule::IfNewer => newer(),
             ReplaceRule::No => false,
@@ -268,13 +273,21 @@ impl<'a> Tree<'a> {
             if unfinished {
                 dir.mark_unfinished();
             }
-            self.tally.restored(0);
+            if !state.is_parent {
+                self.tally.restored(0);
+            }
             return true;
         }
         // Objects that were put into a directory have changed its times, so a difference does not
         // count.
-        self.tally.skipped(false);
+        self.skip(state);
         false
+    }
+
+    fn skip(&self, state: &DirState) {
+        if !state.is_parent {
+            self.tally.skipped(false);
+        }
     }
 
     /// Makes the announced directories that hold no objects, and closes all directories.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
 use std::process::Command;
 
 use e2e::clock;
@@ -351,6 +352,57 @@ fn names_of_an_earlier_time_share_an_inode_after_one_was_removed() {
         let two = fs::metadata(restored.join("folder-01").join(name)).unwrap();
         assert_eq!((one.dev(), one.ino()), (two.dev(), two.ino()), "{name}");
     }
+}
+
+/// The folders above a file were made for everybody, with the user of the restore as their owner.
+#[test]
+fn missing_folders_above_a_file_come_back_as_they_were() {
+    let scene = Scene::new();
+    let (private, deep) = (scene.tree.join("private"), scene.tree.join("private/deep"));
+    fs::create_dir_all(&deep).unwrap();
+    let files = ["one", "two"].map(|name| deep.join(name));
+    for file in &files {
+        fs::write(file, b"content").unwrap();
+    }
+    let set_mode = |folder: &Path, mode| {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    if is_root() {
+        chown(&private, Some(1234), Some(2345)).unwrap();
+    }
+    set_mode(&private, 0o2710);
+    set_mode(&deep, 0o500);
+    scene.backup();
+    let stored = manifest(&private);
+    let time = clock::divide();
+    set_mode(&private, 0o755);
+    scene.backup();
+    set_mode(&deep, 0o700);
+    fs::remove_dir_all(&private).unwrap();
+
+    let restore = |options: &[&str]| {
+        let paths = files.each_ref().map(|file| file.to_str().unwrap());
+        let words = [&["restore", "--json"], &paths[..], options].concat();
+        let report = scene.node.run(&words).expect(&[0]);
+        report.counts(&[("restored", 2), ("skipped", 0), ("failed", 0)]);
+    };
+    // As root, because nobody else makes the second file in a folder without permission to write.
+    if is_root() {
+        restore(&["--at", &time]);
+        assert_same(&stored, &manifest(&private));
+    }
+
+    // A folder that exists stays as it is.
+    drop(fs::remove_dir_all(&private));
+    fs::create_dir(&private).unwrap();
+    set_mode(&private, 0o701);
+    scene.node.run(&["restore", files[0].to_str().unwrap(), "--json"]).expect(&[0]);
+    let mode = |folder: &Path| fs::metadata(folder).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(&private), mode(&deep)), (0o701, 0o500));
+
+    let absent = scene.tree.join("absent/below/file");
+    scene.node.run(&["restore", absent.to_str().unwrap()]).expect(&[12]);
+    assert!(fs::metadata(scene.tree.join("absent")).is_err(), "nothing is made for it");
 }
 
 #[test]

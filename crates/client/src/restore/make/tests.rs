@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::super::layout::Layout;
 use super::*;
 use crate::options::{Origin, VersionChoice};
-use crate::path::split;
+use crate::path::{Place, split};
 use crate::progress::Progress;
 use crate::report::RestoreReport;
 
@@ -85,7 +85,7 @@ impl Scene {
         let filespace = b"/".to_vec();
         let place = Place { filespace, directory: DirPath::above_root(), name: None };
         let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
-        let mut maker = Maker::new(&place, &base, options, &tally, None).unwrap();
+        let mut maker = Maker::new(Start::of(&place, &base), options, &tally, None).unwrap();
         let taken: Vec<_> = versions
             .iter()
             .map(|version| (version, maker.take(version.entry.clone())))
@@ -544,6 +544,37 @@ fn directories_come_back_without_what_is_in_them() {
 }
 
 #[test]
+fn parents_come_with_the_first_object_and_do_not_count() {
+    let scene = Scene::new();
+    let options = scene.options(ReplaceRule::No);
+    let mode = |name: &str| scene.path(name).metadata().unwrap().permissions().mode() & 0o7777;
+    for versions in [vec![], vec![Version::fifo(b"/p/q/f")], vec![Version::fifo(b"/p/g")]] {
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let filespace = b"/".to_vec();
+        let place = Place { filespace, directory: DirPath::above_root(), name: None };
+        let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
+        let Object { stat, attributes, .. } = Version::folder(b"/p").with_mode(0o710).entry.object;
+        let state = DirState { stat, attributes, is_parent: true };
+        let parents = vec![(DirPath::new(b"/p/").unwrap(), state)];
+        let start = Start { parents, ..Start::of(&place, &base) };
+        let mut maker = Maker::new(start, &options, &tally, None).unwrap();
+        let objects = versions.len();
+        for version in versions {
+            assert!(maker.take(version.entry).is_none(), "it has no data");
+        }
+        maker.finish();
+        let report = tally.into_report();
+        assert_eq!((report.restored, report.skipped), (objects as u64, 0));
+        assert_eq!(scene.names("target").len(), objects, "without an object nothing is made");
+        if objects > 0 {
+            // The directory between the parent and the object is not stored.
+            assert_eq!((mode("p"), mode("p/q")), (0o710, 0o700));
+            assert_eq!(scene.path("p").metadata().unwrap().mtime(), STORED.secs);
+        }
+    }
+}
+
+#[test]
 fn the_target_is_made_or_refused_by_name() {
     let scene = Scene::new();
     let to = |name: &str| Some(scene.path(name).as_os_str().as_bytes().to_vec());
@@ -556,9 +587,8 @@ fn the_target_is_made_or_refused_by_name() {
     let filespace = b"/".to_vec();
     let place = Place { filespace, directory: DirPath::above_root(), name: None };
     let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
-    let error = Maker::new(&place, &base, &options, &tally, None)
-        .err()
-        .expect("a file is no target");
+    let start = Start::of(&place, &base);
+    let error = Maker::new(start, &options, &tally, None).err().expect("a file is no target");
     assert!(error.message.contains("new/below/f"), "{}", error.message);
 }
 
