@@ -14,6 +14,7 @@
 mod attributes;
 mod batch;
 mod batches;
+mod copy;
 mod destination;
 mod image;
 mod layout;

@@ -9,6 +9,7 @@ use sys::lock::Mutex;
 use sys::{Dir, NewFile, ObjectStatus};
 
 use super::attributes::note_refusals;
+use super::copy::copy_file;
 use super::destination::Destination;
 use super::layout::Base;
 use super::links::{Group, Links, MadeName, MadeNames, Spot, Turn, may_have_lost_names};
@@ -339,9 +340,9 @@ impl<'a> Maker<'a> {
             made.note(self.tree.filespace(), group, MadeName { base, below, name });
         }
         let waiting = self.links.settle(group, is_made.then(|| first.clone()));
-        for (spot, _site) in waiting {
+        for (spot, site) in waiting {
             if is_made {
-                self.link(group, &first, &spot);
+                self.link(group, &first, &spot, &site);
             } else {
                 let path = self.tree.node_path(&spot.directory.join(&spot.name));
                 self.tally
@@ -350,14 +351,29 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn link(&self, group: Group, first: &Spot, second: &Spot) {
-        match self.try_link(group, first, second) {
+    /// Links `second`, a name in `site`, to `first`. If the file system refuses that, the name gets
+    /// a copy: the data of a name that has waited is not asked for again.
+    fn link(&self, group: Group, first: &Spot, second: &Spot, site: &Site<'_>) {
+        let linked = self
+            .try_link(group, first, second)
+            .or_else(|refusal| self.copy(first, second, site).map_err(|_| refusal));
+        match linked {
             Ok(outcome) => self.count_link(&outcome),
             Err(error) => {
                 let path = self.tree.node_path(&second.directory.join(&second.name));
                 self.tally.fail(path, error.to_string());
             }
         }
+    }
+
+    fn copy(&self, first: &Spot, second: &Spot, site: &Site<'_>) -> io::Result<LinkOutcome> {
+        let (from, owner) = (self.open(&first.directory)?, self.presence.owner);
+        let outcomes = copy_file(&from, &first.name, &site.dir, &second.name, owner)?;
+        let path = self.tree.node_path(&second.directory.join(&second.name));
+        for applied in &outcomes {
+            note_refusals(self.tally, &path, applied, owner);
+        }
+        Ok(LinkOutcome::Made)
     }
 
     fn count_link(&self, outcome: &LinkOutcome) {

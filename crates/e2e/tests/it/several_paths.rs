@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use e2e::harness::Tmpfs;
 
@@ -237,6 +238,33 @@ fn names_in_several_file_systems_are_files_of_their_own() {
     report.counts(&[("restored", 3), ("failed", 0)]);
     check_names(&out, false);
     let inode = |name: &str| fs::metadata(out.join(name)).unwrap().ino();
+    assert_eq!(inode("ann/one"), inode("carl/one"));
+    drop(disk);
+}
+
+/// The kernel refuses links between two mounts of one file system, which have the same number. The
+/// further names failed.
+#[test]
+fn names_in_several_mounts_of_a_file_system_are_files_of_their_own() {
+    let scene = Scene::new();
+    plant_names(&scene);
+    scene.backup();
+    let out = scene.scratch.folder("out");
+    let Some(disk) = Tmpfs::mount(&out, "size=4m") else {
+        return e2e::skip::say("names in several mounts: mount is not allowed");
+    };
+    let top = out.join("tree");
+    for folder in [out.join("other"), top.clone(), top.join("bob")] {
+        fs::create_dir(folder).unwrap();
+    }
+    let bound = Command::new("mount")
+        .arg("--bind")
+        .args([out.join("other"), top.join("bob")])
+        .status();
+    assert!(bound.unwrap().success());
+    scene.node.restore(&scene.tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    check_names(&top, false);
+    let inode = |name: &str| fs::metadata(top.join(name)).unwrap().ino();
     assert_eq!(inode("ann/one"), inode("carl/one"));
     drop(disk);
 }

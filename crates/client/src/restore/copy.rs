@@ -1,0 +1,84 @@
+//! Copy of a restored file, for a further name that cannot be linked to the file.
+
+use std::io;
+use std::sync::Arc;
+
+use model::Name;
+use sys::{ApplyOutcome, Dir, NewFile, Segment, SourceFile};
+
+/// Bytes that are read at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Copies the file `name` of `from`, with its attributes, to the free name `further` of `to`. The
+/// owner is copied only if `owner` is set.
+pub(super) fn copy_file(
+    from: &Dir,
+    name: &Name,
+    to: &Arc<Dir>,
+    further: &Name,
+    owner: bool,
+) -> io::Result<[ApplyOutcome; 2]> {
+    let source = from.open_file(name.as_bytes())?;
+    let (stat, attributes) = (source.stat()?.stat, source.attributes()?);
+    let mut new = NewFile::create(to, further.as_bytes())?;
+    // Refusals are counted later, when the attributes are applied.
+    let _refusals = new.prepare(&attributes);
+    fill(&new, &source, stat.size)?;
+    let applied = new.apply(&stat, &attributes, owner);
+    Ok([applied, new.publish(false)?])
+}
+
+/// Writes the first `size` bytes of `source` into `new`. Holes stay holes.
+fn fill(new: &NewFile, source: &SourceFile, size: u64) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    for segment in source.segments(size)? {
+        let Segment::Data { mut offset, bytes } = segment else { continue };
+        let end = offset + bytes;
+        while offset < end {
+            let rest = usize::try_from(end - offset).unwrap_or(usize::MAX);
+            let room = rest.min(buffer.len());
+            let count = source.read_at(&mut buffer[..room], offset)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            new.write_at(&buffer[..count], offset)?;
+            offset += count as u64;
+        }
+    }
+    new.set_len(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_copy_has_content_holes_and_attributes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("first");
+        let file = File::create(&path).expect("is made");
+        let bytes = 3 * BUFFER_BYTES as u64;
+        file.write_all_at(b"begin", 0).expect("is written");
+        file.write_all_at(&vec![7; BUFFER_BYTES + 9], bytes).expect("is written");
+        file.set_len(2 * bytes).expect("is set");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).expect("is set");
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1000))
+            .expect("is set");
+
+        let dir = Arc::new(Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("opens"));
+        let name = |name: &[u8]| Name::new(name).expect("a name");
+        let owner = sys::process::is_root();
+        let copied = copy_file(&dir, &name(b"first"), &dir, &name(b"second"), owner);
+        assert!(copied.expect("is copied").iter().all(|applied| applied.refused.is_empty()));
+        let copy = folder.path().join("second");
+        assert!(fs::read(&copy).expect("reads") == fs::read(&path).expect("reads"));
+        let found = |path| fs::metadata(path).map(|found| (found.mode(), found.mtime()));
+        assert_eq!(found(&copy).expect("is there"), found(&path).expect("is there"));
+        let taken = copy_file(&dir, &name(b"first"), &dir, &name(b"second"), owner);
+        assert_eq!(taken.map_err(|error| error.kind()).err(), Some(io::ErrorKind::AlreadyExists));
+    }
+}
