@@ -99,6 +99,7 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     for filespaces in &origins {
         missing = restoration.restore(filespaces, missing)?;
     }
+    restoration.parents.finish(tally);
     for path in missing {
         let absence = match &options.origin {
             Origin::Backups => nothing_stored(link, &origins[0], &path, &options.which),

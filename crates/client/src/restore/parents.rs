@@ -3,8 +3,9 @@
 //! 1. A directory that exists keeps its attributes.
 //! 2. A new parent gets the attributes that it has in the selected state. If the server does not
 //!    have it, only the user of the restore may use it.
-//! 3. Each reception sets the attributes of the parents that an earlier one has made, because new
-//!    objects in them change their times.
+//! 3. A parent gets its attributes after all receptions of the restore: until then, objects come
+//!    into it, and its mode or its flags may forbid that. An interrupted restore leaves it
+//!    unfinished, and the next one goes on with it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,13 +14,15 @@ use model::{DirPath, Kind};
 use sys::Dir;
 use sys::lock::Mutex;
 
+use super::attributes::note_refusals;
 use super::layout::{Base, above};
+use super::tally::Tally;
 use super::tree::DirState;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
 use crate::options::RestoreOptions;
-use crate::path::{Place, absolute};
+use crate::path::{Place, absolute, absolute_dir};
 
 /// Place in the target where a reception begins.
 pub(super) struct Start {
@@ -82,8 +85,23 @@ impl Parents {
         }
         match Dir::open(&absolute(filespace, directory.as_bytes())) {
             // An interrupted restore has made it.
-            Ok(dir) => dir.is_unfinished(),
+            Ok(dir) => dir.is_unfinished() || is_parent_unfinished(filespace, directory),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
+    /// Sets the attributes of the parents that the restore has made, innermost first.
+    pub(super) fn finish(&self, tally: &Tally) {
+        let owner = sys::process::is_root();
+        for ((filespace, directory), state) in self.0.lock().iter().rev() {
+            let (Some(state), Some((above, name))) = (state, directory.parent()) else { continue };
+            let above = Base::at_old_place(filespace, &above).open().ok().flatten();
+            let dir = above.and_then(|above| above.open_dir(name.as_bytes()).ok());
+            // A directory that another program has made keeps its attributes.
+            if let Some(dir) = dir.filter(Dir::is_unfinished) {
+                let applied = dir.apply(&state.stat, &state.attributes, owner);
+                note_refusals(tally, &absolute_dir(filespace, directory), &applied, owner);
+            }
         }
     }
 
@@ -109,10 +127,21 @@ impl Parents {
     }
 }
 
+/// Returns true if an interrupted restore has made the directory that holds `directory`.
+fn is_parent_unfinished(filespace: &[u8], directory: &DirPath) -> bool {
+    let parent = directory.parent().filter(|(parent, _)| *parent != DirPath::above_root());
+    parent.is_some_and(|(parent, _)| {
+        Dir::open(&absolute(filespace, parent.as_bytes())).is_ok_and(|dir| dir.is_unfinished())
+    })
+}
+
 fn stored_directory(link: &Link, selection: &Selection) -> Result<Option<DirState>, ClientError> {
     let mut listing = link.list(selection)?;
     let mut found = None;
-    while let Some(entries) = listing.next()? {
+    // An error after the directory is about other records.
+    while found.is_none()
+        && let Some(entries) = listing.next()?
+    {
         let mut entries = entries.into_iter();
         let directory = entries.find(|entry| entry.object.stat.kind == Kind::Directory);
         let state = |Entry { object, .. }| DirState {
@@ -120,7 +149,7 @@ fn stored_directory(link: &Link, selection: &Selection) -> Result<Option<DirStat
             attributes: object.attributes,
             is_parent: true,
         };
-        found = found.or(directory.map(state));
+        found = directory.map(state);
     }
     Ok(found)
 }

@@ -33,8 +33,8 @@ const _: () = assert!(SHALLOW_BYTES * SHALLOW_BYTES / 2 < LEVELS_BYTES_MAX, "few
 pub(super) struct DirState {
     pub(super) stat: Stat,
     pub(super) attributes: Arc<Attributes>,
-    /// True for a directory above the selected objects. It counts as no object, and is set only if
-    /// the restore has made it.
+    /// True for a directory above the selected objects. It counts as no object, and gets its
+    /// attributes at the end of the restore, if the restore has made it.
     pub(super) is_parent: bool,
 }
 
@@ -257,14 +257,21 @@ impl<'a> Tree<'a> {
     /// option decides.
     fn is_to_be_set(&self, dir: &Dir, state: &DirState, existed: bool) -> bool {
         let unfinished = !existed || dir.is_unfinished();
+        if state.is_parent {
+            // The next receptions may make objects in it. `Parents::finish` sets it after all of
+            // them.
+            if unfinished {
+                dir.mark_unfinished();
+            }
+            return false;
+        }
         if existed && is_right(dir, state, self.owner) {
-            self.skip(state);
+            self.tally.skipped(false);
             // Objects that are made in the directory change its mtime, which is then set again.
             return true;
         }
         let newer = || dir.stat_self().is_ok_and(|found| found.stat.mtime < state.stat.mtime);
         let replaces = match self.replace {
-            _ if state.is_parent => false,
             ReplaceRule::All => true,
             ReplaceRule::IfNewer => newer(),
             ReplaceRule::No => false,
@@ -273,21 +280,13 @@ impl<'a> Tree<'a> {
             if unfinished {
                 dir.mark_unfinished();
             }
-            if !state.is_parent {
-                self.tally.restored(0);
-            }
+            self.tally.restored(0);
             return true;
         }
         // Objects that were put into a directory have changed its times, so a difference does not
         // count.
-        self.skip(state);
+        self.tally.skipped(false);
         false
-    }
-
-    fn skip(&self, state: &DirState) {
-        if !state.is_parent {
-            self.tally.skipped(false);
-        }
     }
 
     /// Makes the announced directories that hold no objects, and closes all directories.
