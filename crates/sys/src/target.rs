@@ -243,6 +243,13 @@ impl Dir {
         Ok(rustix::fs::linkat(self, name, target, target_name, AtFlags::empty())?)
     }
 
+    /// Fails with the reason if the object `name` cannot get a further name in `target`.
+    pub fn check_link(&self, name: &[u8], target: &Self) -> io::Result<()> {
+        let draft = entropy::name(TEMPORARY_PREFIX).into_bytes();
+        self.link(name, target, &draft)?;
+        target.remove(&draft, false)
+    }
+
     /// Moves the object `name` to the directory `target`. Its new name, `target_name`, must be
     /// free.
     pub fn move_to(&self, name: &[u8], target: &Self, target_name: &[u8]) -> io::Result<()> {

@@ -9,14 +9,15 @@ use sys::{ApplyOutcome, Dir, NewFile, Segment, SourceFile};
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Copies the file `name` of `from`, with its attributes, to the free name `further` of `to`. The
-/// owner is copied only if `owner` is set.
+/// Copies the file `name` of `from`, with its attributes, to the name `further` of `to`, which is
+/// free unless the copy `replaces` a file. The owner is copied only if `owner` is set.
 pub(super) fn copy_file(
     from: &Dir,
     name: &Name,
     to: &Arc<Dir>,
     further: &Name,
     owner: bool,
+    replaces: bool,
 ) -> io::Result<[ApplyOutcome; 2]> {
     let source = from.open_file(name.as_bytes())?;
     let (stat, attributes) = (source.stat()?.stat, source.attributes()?);
@@ -25,7 +26,7 @@ pub(super) fn copy_file(
     let _refusals = new.prepare(&attributes);
     fill(&new, &source, stat.size)?;
     let applied = new.apply(&stat, &attributes, owner);
-    Ok([applied, new.publish(false)?])
+    Ok([applied, new.publish(replaces)?])
 }
 
 /// Writes the first `size` bytes of `source` into `new`. Holes stay holes.
@@ -72,13 +73,13 @@ mod tests {
         let dir = Arc::new(Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("opens"));
         let name = |name: &[u8]| Name::new(name).expect("a name");
         let owner = sys::process::is_root();
-        let copied = copy_file(&dir, &name(b"first"), &dir, &name(b"second"), owner);
+        let copied = copy_file(&dir, &name(b"first"), &dir, &name(b"second"), owner, false);
         assert!(copied.expect("is copied").iter().all(|applied| applied.refused.is_empty()));
         let copy = folder.path().join("second");
         assert!(fs::read(&copy).expect("reads") == fs::read(&path).expect("reads"));
         let found = |path| fs::metadata(path).map(|found| (found.mode(), found.mtime()));
         assert_eq!(found(&copy).expect("is there"), found(&path).expect("is there"));
-        let taken = copy_file(&dir, &name(b"first"), &dir, &name(b"second"), owner);
+        let taken = copy_file(&dir, &name(b"first"), &dir, &name(b"second"), owner, false);
         assert_eq!(taken.map_err(|error| error.kind()).err(), Some(io::ErrorKind::AlreadyExists));
     }
 }

@@ -211,12 +211,20 @@ impl MadeName {
 /// Names of the inodes of one filespace.
 type NamesByInode = HashMap<Inode, Vec<(Group, MadeName)>>;
 
+/// Maximum number of inodes whose names are kept for later receptions.
+const INODES_MAX: usize = 1 << 20;
+
 /// Names that all receptions of a restore have made, by filespace: two filespaces may have the same
 /// inode numbers.
 #[derive(Default)]
 pub(super) struct MadeNames(Mutex<HashMap<Vec<u8>, NamesByInode>>);
 
 impl MadeNames {
+    /// Returns false after very many inodes. Names of further ones come back as files of their own.
+    pub(super) fn has_room(&self) -> bool {
+        self.0.lock().values().map(HashMap::len).sum::<usize>() < INODES_MAX
+    }
+
     /// Returns the last name of `group` in `filespace`.
     pub(super) fn find(&self, filespace: &[u8], group: &Group) -> Option<MadeName> {
         let filespaces = self.0.lock();

@@ -334,7 +334,7 @@ impl<'a> Maker<'a> {
     /// Links the names that wait for the first name of a group, if the first name was made.
     fn settle(&self, link: Option<LinkName>, is_made: bool) {
         let Some(LinkName { group, spot: first }) = link else { return };
-        if let Some(made) = self.made.filter(|_| is_made) {
+        if let Some(made) = self.made.filter(|made| is_made && made.has_room()) {
             let (base, name) = (Arc::clone(&self.folder), first.name.clone());
             let below = self.below(&first.directory).to_vec();
             made.note(self.tree.filespace(), group, MadeName { base, below, name });
@@ -354,9 +354,12 @@ impl<'a> Maker<'a> {
     /// Links `second`, a name in `site`, to `first`. If the file system refuses that, the name gets
     /// a copy: the data of a name that has waited is not asked for again.
     fn link(&self, group: Group, first: &Spot, second: &Spot, site: &Site<'_>) {
-        let linked = self
-            .try_link(group, first, second)
-            .or_else(|refusal| self.copy(first, second, site).map_err(|_| refusal));
+        let linked = self.try_link(group, first, second).or_else(|refusal| {
+            match is_refused_link(&refusal) {
+                true => self.copy(first, second, site).map_err(|_| refusal),
+                false => Err(refusal),
+            }
+        });
         match linked {
             Ok(outcome) => self.count_link(&outcome),
             Err(error) => {
@@ -368,7 +371,11 @@ impl<'a> Maker<'a> {
 
     fn copy(&self, first: &Spot, second: &Spot, site: &Site<'_>) -> io::Result<LinkOutcome> {
         let (from, owner) = (self.open(&first.directory)?, self.presence.owner);
-        let outcomes = copy_file(&from, &first.name, &site.dir, &second.name, owner)?;
+        let replaces = self.presence.replace == ReplaceRule::All;
+        if replaces {
+            clear_other(&site.dir, second.name.as_bytes())?;
+        }
+        let outcomes = copy_file(&from, &first.name, &site.dir, &second.name, owner, replaces)?;
         let path = self.tree.node_path(&second.directory.join(&second.name));
         for applied in &outcomes {
             note_refusals(self.tally, &path, applied, owner);
@@ -420,6 +427,8 @@ impl<'a> Maker<'a> {
                     let is_copy = stat.is_some_and(|stat| group.describes(&stat));
                     return Ok(if is_copy { LinkOutcome::Right } else { LinkOutcome::Kept });
                 }
+                // A link that the file system refuses does not cost the object that has the name.
+                from.check_link(from_name, &to)?;
                 clear(&to, to_name)?;
             }
         }
