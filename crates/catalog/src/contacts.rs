@@ -1,4 +1,4 @@
-//! Last contacts of nodes.
+//! Last contacts of nodes, and the last polls of their agents.
 
 use model::{NodeId, ServerTime};
 
@@ -14,6 +14,15 @@ pub struct ContactRow {
     pub host: String,
 }
 
+/// The last time at which the agent of a node has called a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PollRow {
+    pub node: NodeId,
+    pub at: ServerTime,
+    /// Minutes to the next call of an agent that polls; 0 for one that stays connected.
+    pub minutes: u32,
+}
+
 /// The last contacts of nodes.
 pub trait Contacts {
     /// Keeps contacts, each in place of an older one of its node. Those of unknown nodes are left
@@ -23,4 +32,10 @@ pub trait Contacts {
 
     /// The last contact of a node.
     fn contact(&self, node: NodeId) -> Result<Option<ContactRow>, CatalogError>;
+
+    /// Keeps calls of agents by the rules of [`Contacts::put_contacts`].
+    fn put_polls(&self, polls: &[PollRow]) -> Result<(), CatalogError>;
+
+    /// The last call of a node's agent.
+    fn poll(&self, node: NodeId) -> Result<Option<PollRow>, CatalogError>;
 }

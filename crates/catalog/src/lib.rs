@@ -71,7 +71,7 @@ pub use archives::{ArchiveChange, ArchiveRow, Archives};
 pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};
 pub use commit_times::{COMMIT_BOUNDS_MICROS, CommitTimes};
-pub use contacts::{ContactRow, Contacts};
+pub use contacts::{ContactRow, Contacts, PollRow};
 pub use credentials::{Certificate, Credentials, InvalidToken, TokenError, TokenRow};
 pub use deletions::{DeletionRow, Deletions, TrashedVersion};
 pub use details::{Details, DomainDetails, NodeDetails};

@@ -12,7 +12,7 @@ use crate::sql::{Row, Sql};
 /// Time in microseconds for which the last transaction of each connection is known: two days.
 const SETTLED_MICROS: i64 = 2 * 86_400_000_000;
 
-const MIGRATIONS: [&str; 24] = [
+const MIGRATIONS: [&str; 25] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
@@ -37,6 +37,7 @@ const MIGRATIONS: [&str; 24] = [
     include_str!("schema/22.sql"),
     include_str!("schema/23.sql"),
     include_str!("schema/24.sql"),
+    include_str!("schema/25.sql"),
 ];
 
 /// Brings the schema to the newest version that this program knows; a newer schema is left as it

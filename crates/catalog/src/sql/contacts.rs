@@ -1,9 +1,9 @@
-//! Statements about last contacts of nodes.
+//! Statements about last contacts of nodes, and the last polls of their agents.
 
 use model::{NodeId, ServerTime};
 
 use super::{Engine, Row, Sql, params};
-use crate::{CatalogError, ContactRow, Contacts};
+use crate::{CatalogError, ContactRow, Contacts, PollRow};
 
 impl<E: Engine> Contacts for E {
     fn put_contacts(&self, contacts: &[ContactRow]) -> Result<(), CatalogError> {
@@ -14,6 +14,16 @@ impl<E: Engine> Contacts for E {
     fn contact(&self, node: NodeId) -> Result<Option<ContactRow>, CatalogError> {
         let select = "SELECT node, seen, address, host FROM node_contact WHERE node = ?";
         self.read(|sql| sql.first(select, params![node.0], columns))
+    }
+
+    fn put_polls(&self, polls: &[PollRow]) -> Result<(), CatalogError> {
+        let polls = polls.to_vec();
+        self.write(move |sql| polls.iter().try_for_each(|poll| put_poll(sql, poll)))
+    }
+
+    fn poll(&self, node: NodeId) -> Result<Option<PollRow>, CatalogError> {
+        let select = "SELECT node, polled, minutes FROM node_poll WHERE node = ?";
+        self.read(|sql| sql.first(select, params![node.0], poll_columns))
     }
 }
 
@@ -29,11 +39,29 @@ fn columns(row: &Row<'_>) -> Result<ContactRow, CatalogError> {
 fn put(sql: &dyn Sql, contact: &ContactRow) -> Result<(), CatalogError> {
     let ContactRow { node, at, address, host } = contact;
     let is_newer = "SELECT 1 FROM node_contact WHERE node = ? AND seen > ?";
-    let is_known = sql.exists("SELECT 1 FROM node WHERE id = ?", params![node.0])?;
-    if !is_known || sql.exists(is_newer, params![node.0, at.0])? {
+    if !is_known(sql, *node)? || sql.exists(is_newer, params![node.0, at.0])? {
         return Ok(());
     }
     sql.execute("DELETE FROM node_contact WHERE node = ?", params![node.0])?;
     let insert = "INSERT INTO node_contact(node, seen, address, host) VALUES(?, ?, ?, ?)";
     sql.execute(insert, params![node.0, at.0, address, host]).map(drop)
+}
+
+fn poll_columns(row: &Row<'_>) -> Result<PollRow, CatalogError> {
+    Ok(PollRow { node: NodeId(row.get(0)?), at: ServerTime(row.get(1)?), minutes: row.get(2)? })
+}
+
+fn put_poll(sql: &dyn Sql, poll: &PollRow) -> Result<(), CatalogError> {
+    let PollRow { node, at, minutes } = *poll;
+    let is_newer = "SELECT 1 FROM node_poll WHERE node = ? AND polled > ?";
+    if !is_known(sql, node)? || sql.exists(is_newer, params![node.0, at.0])? {
+        return Ok(());
+    }
+    sql.execute("DELETE FROM node_poll WHERE node = ?", params![node.0])?;
+    let insert = "INSERT INTO node_poll(node, polled, minutes) VALUES(?, ?, ?)";
+    sql.execute(insert, params![node.0, at.0, minutes]).map(drop)
+}
+
+fn is_known(sql: &dyn Sql, node: NodeId) -> Result<bool, CatalogError> {
+    sql.exists("SELECT 1 FROM node WHERE id = ?", params![node.0])
 }

@@ -266,6 +266,7 @@ fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
         "deletion",
         "node_detail",
         "node_contact",
+        "node_poll",
         "read_rule",
         "archived",
         "restored",

@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// All tables except `part`. A table that names rows of another table comes after that table.
-const TABLES: [Table; 51] = [
+const TABLES: [Table; 52] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -140,6 +140,7 @@ const TABLES: [Table; 51] = [
     ),
     table("identity", &["issuer", "subject", "person", "made"], "issuer, subject", false),
     table("node_contact", &["node", "seen", "address", "host"], "node", false),
+    table("node_poll", &["node", "polled", "minutes"], "node", false),
     table(
         "node_detail",
         &[

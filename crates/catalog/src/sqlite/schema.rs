@@ -7,7 +7,7 @@ use super::database_error::database;
 use crate::CatalogError;
 
 /// Migrations, each from one version to the next.
-const MIGRATIONS: [&str; 27] = [
+const MIGRATIONS: [&str; 28] = [
     VERSION_1,
     VERSION_2,
     VERSION_3,
@@ -35,6 +35,7 @@ const MIGRATIONS: [&str; 27] = [
     CONTACTS,
     DIGEST_SUMS,
     ARCHIVED,
+    POLLS,
 ];
 
 const VERSION_1: &str = "
@@ -468,6 +469,12 @@ CREATE TABLE archived(
     started INTEGER NOT NULL, ended INTEGER NOT NULL, examined INTEGER NOT NULL,
     objects INTEGER NOT NULL, failed INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
 CREATE INDEX archived_by_end ON archived(ended);
+";
+
+/// Last calls of agents. An agent that polls is away only after it has missed several.
+const POLLS: &str = "
+CREATE TABLE node_poll(
+    node INTEGER PRIMARY KEY, polled INTEGER NOT NULL, minutes INTEGER NOT NULL) STRICT;
 ";
 
 /// Brings the schema to the newest version. Each step is done as a whole or not at all.

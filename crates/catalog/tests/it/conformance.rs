@@ -246,6 +246,7 @@ macro_rules! conformance {
             );
             conformance!(@theme contacts, $new,
                 the_last_contact_of_a_node_is_kept_until_it_is_removed,
+                the_last_poll_of_an_agent_is_kept_until_its_node_is_removed,
             );
             conformance!(@theme batches, $new,
                 a_batch_with_a_refused_write_leaves_nothing,

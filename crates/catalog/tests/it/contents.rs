@@ -4,7 +4,7 @@ use catalog::{
     AlertFilter, AlertRow, Amount, ApiKeyRow, ApprovalRow, Association, BaselineRow, Catalog,
     CatalogError, ContactRow, Day, DomainDetails, DrillRow, EnrolmentKeyRow, EventFilter,
     Filespace, FinishedTransfer, IdentityRow, LoggedRun, Node, NodeDetails, NoticeRow, PackRow,
-    PageDigest, PageRow, PageSpan, Person, ReadRule, RestoreRow, RoleRow, ScheduleRow,
+    PageDigest, PageRow, PageSpan, Person, PollRow, ReadRule, RestoreRow, RoleRow, ScheduleRow,
     ScheduledEvent, SessionRow, SignInRow, UsageDay, UsageSubject, VersionRow,
 };
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId, ServerTime};
@@ -29,6 +29,7 @@ pub(crate) struct NodeContents {
     pub(crate) read_rules: Vec<ReadRule>,
     pub(crate) is_enrolled: bool,
     pub(crate) contact: Option<ContactRow>,
+    pub(crate) poll: Option<PollRow>,
 }
 
 /// The rows of a catalogue, except tokens and certificates, which cannot be listed.
@@ -107,6 +108,7 @@ pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<NodeContent
         read_rules: catalog.read_rules(node)?,
         is_enrolled: catalog.is_enrolled(node)?,
         contact: catalog.contact(node)?,
+        poll: catalog.poll(node)?,
     })
 }
 

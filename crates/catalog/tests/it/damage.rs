@@ -16,8 +16,8 @@ use crate::conformance::Engine as _;
 use crate::contents;
 use crate::samples::{
     DOMAIN, NOW, add_version, alert, answer, api_key, approval, archived, at, contact, dir, drill,
-    enrolled, enrolment_key, fill, key, library, node_name, pack, page, part, pool, put, put_parts,
-    refusal, session, sign_in, token, version, volume,
+    enrolled, enrolment_key, fill, key, library, node_name, pack, page, part, poll, pool, put,
+    put_parts, refusal, session, sign_in, token, version, volume,
 };
 
 /// Size of a database page, in bytes.
@@ -185,6 +185,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.put_node_details(node.id, &NodeDetails::default()));
     note(errors, catalog.add_archived(&archived(node.id, 77)));
     note(errors, catalog.put_contacts(&[contact(node.id)]));
+    note(errors, catalog.put_polls(&[poll(node.id)]));
     note(errors, catalog.claim_answer(&answer("a", "77")));
     note(errors, catalog.add_approval(&approval(77)));
     let opened = AlertChanges { opened: vec![alert("77")], ..AlertChanges::none(NOW) };

@@ -183,6 +183,7 @@ fn what_was_there_before_lies_in_the_first_block() {
         "identity",
         "node_detail",
         "node_contact",
+        "node_poll",
         "domain_detail",
         "answer",
         "approval",
@@ -203,7 +204,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     let catalog = Postgres::open(&engine.url()).expect("is brought up to date");
     reader.join().expect("reads on");
     assert!(expected == contents::of_catalog(&catalog).expect("is read"));
-    assert_eq!(sql("SELECT version, needs FROM holdfast_schema"), "24|1");
+    assert_eq!(sql("SELECT version, needs FROM holdfast_schema"), "25|1");
     assert_eq!(sql("SELECT sum(num_inactive) > 0 FROM occupancy"), "t");
     let (_, filespace) = fill_in(&catalog, "cleo", DomainId(1));
     assert_eq!((filespace.0, pages(&catalog, filespace)), (1001, 1));

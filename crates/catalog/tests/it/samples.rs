@@ -6,9 +6,9 @@ use catalog::{
     AlertChanges, AlertRow, AnswerRow, ApiKeyRow, ApprovalRow, ApprovalState, ArchivedRow, Catalog,
     CatalogError, Collocation, ContactRow, Day, DrillRow, EnrolmentKeyRow, EventRow, Growth,
     IdentityRow, KeyRedemption, LibraryRow, NewPerson, Node, NodeDetails, NoticeRow, PackRow,
-    PackState, PageKey, PageRow, PartRow, PoolRow, ReadRule, RestoreRow, RoleRow, SessionRow,
-    SignInRow, StoredPack, TokenError, TokenRow, TransferFigures, UsageDay, UsageSubject,
-    VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
+    PackState, PageKey, PageRow, PartRow, PollRow, PoolRow, ReadRule, RestoreRow, RoleRow,
+    SessionRow, SignInRow, StoredPack, TokenError, TokenRow, TransferFigures, UsageDay,
+    UsageSubject, VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
 };
 use model::{
     DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PersonId,
@@ -294,6 +294,10 @@ pub(crate) fn contact(node: NodeId) -> ContactRow {
     ContactRow { node, at: NOW, address, host }
 }
 
+pub(crate) fn poll(node: NodeId) -> PollRow {
+    PollRow { node, at: NOW, minutes: 240 }
+}
+
 /// Adds an owner of the node, who has a row in each table of the service.
 fn add_owner(catalog: &dyn Catalog, node: &Node, state: u8) {
     let person = NewPerson {
@@ -318,6 +322,7 @@ fn add_owner(catalog: &dyn Catalog, node: &Node, state: u8) {
     let details = NodeDetails { owner: Some(person), ..NodeDetails::default() };
     catalog.put_node_details(node.id, &details).expect("are kept");
     catalog.put_contacts(&[contact(node.id)]).expect("is kept");
+    catalog.put_polls(&[poll(node.id)]).expect("is kept");
     let details = catalog::DomainDetails { nodes_max: Some(1 << 20), ..Default::default() };
     catalog.put_domain_details(node.domain, &details).expect("are kept");
     let caller = format!("owner-{state}");
