@@ -14,7 +14,7 @@ use crate::stop::{BEAT_PAUSE, stopped};
 
 /// Interval in seconds between two checks whether an expiration is due.
 const EXPIRY_CHECK_SECS: u64 = 60;
-/// Interval in seconds between two writes of the last contacts of nodes.
+/// Interval in seconds between two writes of the last contacts of nodes and polls of agents.
 const CONTACT_SECS: u64 = 60;
 /// Minimum interval in seconds between two runs that copy, drain and repair packs.
 const TEND_SECS: u64 = 20;
@@ -96,8 +96,8 @@ fn expire_due(
     expire::run_due(store, every_hours)
 }
 
-/// Writes the last contacts of nodes to the catalogue at intervals, and when the server begins to
-/// stop.
+/// Writes the last contacts of nodes, and the last polls of their agents, to the catalogue at
+/// intervals and when the server begins to stop.
 pub(crate) async fn remember_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
     let mut is_over = false;
     while !is_over {

@@ -41,7 +41,7 @@ pub struct NodeSummary {
     pub drills: Vec<DrillRow>,
     /// True while the node's agent is connected.
     pub has_agent: bool,
-    /// Time at which the node's agent was at this server last, if it polls and calls in time.
+    /// Time at which the node's agent has called last, if it polls and calls in time.
     pub agent_polled: Option<ServerTime>,
     pub last_contact: Option<ContactRow>,
 }
@@ -170,7 +170,7 @@ fn describe_with(
     let drills = store.catalog.drills(Some(node.id))?;
     let option_set_version = option_sets::number_of(option_sets, &node);
     let has_agent = agents.contains(&node.id);
-    let agent_polled = store.presence.polled(node.id, sys::clock::now());
+    let agent_polled = schedules::polled(store, node.id)?;
     let last_contact = store.contacts.last(&*store.catalog, node.id)?;
     Ok(NodeSummary {
         node,

@@ -324,6 +324,35 @@ fn an_agent_follows_its_settings_without_a_restart() {
 }
 
 #[test]
+fn an_agent_that_polls_is_not_away_after_a_restart_of_the_server() {
+    let scratch = Scratch::new();
+    let mut server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let path = node.home().join("client.toml");
+    let enrolled = fs::read_to_string(&path).expect("the node is enrolled");
+    let agent = "[agent]\nmode = \"polling\"\npoll_minutes = 60\n";
+    fs::write(&path, format!("{enrolled}\n{agent}")).expect("is written");
+    let agent = node.spawn(&["agent", "run"]);
+    let shown = |server: &Server| server.admin(&["node", "show", "web-01"]);
+    let end = clock::now() + PATIENCE;
+    let before = loop {
+        let shown = shown(&server);
+        if shown["agent_connected"] == false && shown["agent_polled"].is_string() {
+            break shown;
+        }
+        assert!(clock::now() < end, "the agent calls, and goes away: {shown}");
+        clock::pause(Duration::from_millis(100));
+    };
+    // No agent calls the server after its start.
+    agent.kill9();
+    server.restart();
+    let after = shown(&server);
+    assert_eq!(after["agent_polled"], before["agent_polled"], "{after}");
+    server.travel("4h");
+    assert_eq!(shown(&server)["agent_polled"], Value::Null, "it has missed three calls");
+}
+
+#[test]
 fn an_option_of_a_schedule_comes_before_force() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));

@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use catalog::PollRow;
 use model::{NodeId, ServerTime};
 use sys::lock::Mutex;
-
-/// Number of intervals without a call after which an agent that polls is away.
-const POLLS_MISSED: i64 = 3;
-const MINUTE_MICROS: i64 = 60_000_000;
 
 /// The last agent of each node that attended at this server since it began.
 #[derive(Default)]
@@ -29,7 +26,7 @@ impl Presence {
         self.0.lock().insert(node, Attendance { number, until: None, poll_minutes: 0 });
     }
 
-    /// Takes note that the agent comes back each `minutes`.
+    /// Takes note that the agent comes back each `minutes`; 0 for one that stays.
     pub(crate) fn note_poll(&self, node: NodeId, number: u64, minutes: u32) {
         if let Some(last) = self.0.lock().get_mut(&node)
             && last.number == number
@@ -38,14 +35,10 @@ impl Presence {
         }
     }
 
-    /// Returns the time at which the agent of the node was here last, if it polls and has not
-    /// missed several calls.
-    pub(crate) fn polled(&self, node: NodeId, now: ServerTime) -> Option<ServerTime> {
+    /// Returns the last call of the node's agent to this server; one that lasts is at `now`.
+    pub(crate) fn poll(&self, node: NodeId, now: ServerTime) -> Option<PollRow> {
         let last = *self.0.lock().get(&node)?;
-        let at = last.until.unwrap_or(now);
-        let silence_max = POLLS_MISSED * i64::from(last.poll_minutes) * MINUTE_MICROS;
-        let is_in_time = now.0.saturating_sub(at.0) <= silence_max;
-        (last.poll_minutes > 0 && is_in_time).then_some(at)
+        Some(PollRow { node, at: last.until.unwrap_or(now), minutes: last.poll_minutes })
     }
 
     pub(crate) fn end(&self, node: NodeId, number: u64, now: ServerTime) {
@@ -91,19 +84,18 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_polls_is_away_after_several_calls_that_it_has_missed() {
+    fn the_last_call_of_an_agent_has_the_time_of_its_end() {
         let (node, presence) = (NodeId(7), Presence::default());
-        let minute = |minutes: i64| ServerTime(minutes * MINUTE_MICROS);
+        let poll = |at, minutes| Some(PollRow { node, at: ServerTime(at), minutes });
+        assert_eq!(presence.poll(node, ServerTime(1)), None);
         presence.begin(node, 1);
-        assert_eq!(presence.polled(node, minute(1)), None, "it stays");
+        assert_eq!(presence.poll(node, ServerTime(1)), poll(1, 0), "it stays");
         presence.note_poll(node, 1, 10);
-        assert_eq!(presence.polled(node, minute(1)), Some(minute(1)));
-        presence.end(node, 1, minute(2));
+        assert_eq!(presence.poll(node, ServerTime(1)), poll(1, 10));
+        presence.end(node, 1, ServerTime(2));
         presence.note_poll(node, 2, 0);
-        assert_eq!(presence.polled(node, minute(32)), Some(minute(2)));
-        assert_eq!(presence.polled(node, ServerTime(minute(32).0 + 1)), None);
+        assert_eq!(presence.poll(node, ServerTime(9)), poll(2, 10));
         presence.begin(node, 3);
-        assert_eq!(presence.polled(node, minute(40)), None, "its settings have changed");
-        assert_eq!(presence.polled(NodeId(8), minute(1)), None);
+        assert_eq!(presence.poll(node, ServerTime(9)), poll(9, 0), "its settings have changed");
     }
 }
