@@ -4,7 +4,9 @@
 //! 1. The first attempt decides the time from which a version counts as made by this command. A
 //!    later attempt does not send such a version again, even if it sends all objects.
 //! 2. An archive keeps its number, and is completed once.
-//! 3. Objects are counted when they are committed, so that no object counts twice.
+//! 3. Of an attempt that has lost its connection, objects and their data count if they are
+//!    committed, so that nothing counts twice. What has arrived counts as transferred. It may
+//!    arrive again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -170,7 +172,8 @@ impl Attempts {
 }
 
 /// Joins the reports of two attempts. The later attempt has looked at every object again, so its
-/// failures and its numbers of inspected objects count. Work counts in both.
+/// failures and its numbers of inspected objects count. The earlier attempt has counted only what
+/// it has committed. Transfers and times count in both.
 fn joined_backups(earlier: BackupReport, later: BackupReport) -> BackupReport {
     let mut stages = earlier.stages;
     stages += later.stages;

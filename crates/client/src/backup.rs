@@ -29,6 +29,7 @@ mod digest;
 mod draft;
 mod examine;
 mod expiry;
+mod figures;
 #[cfg(test)]
 mod fixtures;
 mod gpu;

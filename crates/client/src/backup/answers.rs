@@ -9,6 +9,7 @@ use model::ChunkDigest;
 use sys::lock::{Condvar, Mutex, MutexGuard};
 
 use super::chunks::Chunks;
+use super::figures::Figures;
 use super::tally::Tally;
 use super::transit::{Payload, Transit};
 use crate::error::{ClientError, ErrorKind};
@@ -43,8 +44,8 @@ pub(super) struct Answers {
 /// Transaction that was sent, and that the server has not answered.
 #[derive(Clone, Copy, Default)]
 struct SentTransaction {
-    /// Number of objects with new versions or new attributes.
-    objects: u64,
+    /// Figures of its objects and its data.
+    figures: Figures,
     /// Bytes of its messages.
     bytes: u64,
     /// Bytes of all messages of the session up to the end of the transaction.
@@ -92,10 +93,10 @@ impl State {
         }
         self.answer_items = 0;
         let rejected = std::mem::take(&mut self.rejected);
-        let committed = self
-            .unanswered
-            .pop_front()
-            .map(|sent| SentTransaction { objects: sent.objects.saturating_sub(rejected), ..sent });
+        let committed = self.unanswered.pop_front().map(|sent| SentTransaction {
+            figures: sent.figures.without_objects(rejected),
+            ..sent
+        });
         Ok(committed)
     }
 }
@@ -200,11 +201,11 @@ impl Answers {
         self.transit.lock().time(sys::clock::monotonic())
     }
 
-    /// Notes that a transaction with `objects` is sent to the server, in messages of `bytes`, and
+    /// Notes that a transaction with `figures` is sent to the server, in messages of `bytes`, and
     /// that its commit follows, in a message of `commit_bytes`.
-    pub(super) fn expect_answer(&self, objects: u64, bytes: u64, commit_bytes: u64) {
+    pub(super) fn expect_answer(&self, figures: Figures, bytes: u64, commit_bytes: u64) {
         let sent_up_to = self.transit.lock().sent() + commit_bytes;
-        let sent = SentTransaction { objects, bytes, sent_up_to };
+        let sent = SentTransaction { figures, bytes, sent_up_to };
         self.state().unanswered.push_back(sent);
     }
 
@@ -289,7 +290,7 @@ impl Answers {
                 let mut state = self.state();
                 match state.take_part(commitment) {
                     Ok(Some(committed)) => {
-                        tally.progress.committed.fetch_add(committed.objects, Relaxed);
+                        tally.note_committed(committed.figures);
                         tally.progress.bytes_committed.fetch_add(committed.bytes, Relaxed);
                         tally.progress.get_on();
                         // An older server reports no arrivals of messages. Who waits for the answer
@@ -342,7 +343,7 @@ mod tests {
         let answers = Answers::default();
         let digest = ChunkDigest([1; 32]);
         answers.expect_grants(4, vec![digest]);
-        answers.expect_answer(2, 50, 3);
+        answers.expect_answer(Figures::of_objects(2), 50, 3);
         let grant = GrantProof([3; 16]);
         let rejection = Rejection {
             path: b"/d/n".to_vec(),
@@ -446,7 +447,7 @@ mod tests {
     #[test]
     fn the_first_failure_is_the_reason() {
         let answers = Answers::default();
-        answers.expect_answer(2, 50, 3);
+        answers.expect_answer(Figures::of_objects(2), 50, 3);
         answers.fail(ClientError::new(ErrorKind::NoSpace, "full"));
         answers.fail(ClientError::lost());
         assert!(answers.has_failed());

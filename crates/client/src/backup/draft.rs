@@ -12,6 +12,7 @@ use sys::ObjectStatus;
 
 use super::clock_step::{ClockStep, NO_CHANGE_TIME, clock_step};
 use super::expiry::GoneObject;
+use super::figures::Figures;
 use super::presented::ChangeBuilder;
 use super::read::Content;
 use super::segment::Segment;
@@ -72,6 +73,8 @@ pub(super) struct Outcome<'s> {
     /// computed from them.
     pub(super) stored: Vec<(&'s Name, Stat)>,
     pub(super) expired: Vec<GoneObject>,
+    /// Figures of the objects, without their number.
+    pub(super) figures: Figures,
     /// True if the next backup must examine the page again, because an object failed or was left to
     /// a later backup. The page then gets no digest.
     pub(super) has_failed: bool,

@@ -19,6 +19,7 @@ use super::comparison::ChangeKind;
 use super::context::Context;
 use super::draft::{Draft, DraftContent, Observation, Outcome, encode, observe};
 use super::expiry::{self, Expiry, GoneObject};
+use super::figures::Figures;
 use super::outbox_message::{Change, OutboxMessage};
 use super::presented::ChangeBuilder;
 use super::read::{ChunkCollector, Content, Fidelity, FileReader, Patience, ReadFailure, Sink};
@@ -111,7 +112,7 @@ impl<'a> Examiner<'a> {
         let key = |part: &Segment| PageKey { first: part.first.clone(), digest: None };
         let keys = parts.iter().map(key).collect();
         let page = PageChange::new(whole.path.clone(), whole.first.clone(), keys);
-        self.send(Change { page, quanta: BTreeSet::new(), objects: 0 });
+        self.send(Change { page, quanta: BTreeSet::new(), figures: Figures::default() });
     }
 
     fn send(&self, change: Change) {
@@ -186,6 +187,7 @@ impl<'a> Examiner<'a> {
             Verdict::NewVersion => self.back_up(segment, entry, outcome),
             Verdict::Rebind => {
                 self.count(segment, &self.context.tally.rebound);
+                outcome.figures.rebound += u64::from(segment.counts);
                 let attributes = Attributes::clone(&known.attributes);
                 self.update(segment, entry, attributes, known, outcome);
             }
@@ -200,6 +202,7 @@ impl<'a> Examiner<'a> {
                     Consequence::NewVersion => self.back_up(segment, entry, outcome),
                     Consequence::Update => {
                         self.count(segment, &self.context.tally.updated);
+                        outcome.figures.updated += u64::from(segment.counts);
                         self.update(segment, entry, attributes, known, outcome);
                     }
                     Consequence::CompareContent => {
@@ -356,6 +359,7 @@ impl<'a> Examiner<'a> {
             Ok(draft) => {
                 outcome.stored.push((name, draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
+                self.count_data(&draft, outcome);
                 self.context.tally.progress.done.fetch_add(1, Relaxed);
                 self.tell("back up", segment, name);
                 outcome.backed_up.push(draft);
@@ -366,14 +370,19 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// Counts the data of a file.
-    pub(super) fn count_data(&self, content: &Content) {
-        let tally = self.context.tally;
-        let has_data = content.data_bytes > 0;
+    /// Counts the data of the file that was read last.
+    pub(super) fn count_data(&self, draft: &Draft, outcome: &mut Outcome<'_>) {
+        let DraftContent::Data(Content { data_bytes, .. }) = draft.content else { return };
+        let has_data = data_bytes > 0;
         let is_encrypted = has_data && self.assembler.encrypts();
-        tally.deduplicated.fetch_add(u64::from(has_data), Relaxed);
-        tally.encrypted.fetch_add(u64::from(is_encrypted), Relaxed);
-        tally.bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
+        let figures = Figures {
+            deduplicated: u64::from(has_data),
+            encrypted: u64::from(is_encrypted),
+            bytes_before_dedup: data_bytes,
+            ..Figures::default()
+        };
+        outcome.figures += figures;
+        self.context.tally.count_data(figures);
     }
 
     fn draft(
@@ -422,7 +431,6 @@ impl<'a> Examiner<'a> {
                 Ok((file, found)) => {
                     let content = collector.content;
                     let attributes = file.attributes()?;
-                    self.count_data(&content);
                     let (name, stat) = (name.clone(), found.stat);
                     let content = DraftContent::of_file(content, &stat);
                     return Ok(Draft { name, class, stat, attributes, content });
@@ -460,6 +468,7 @@ impl<'a> Examiner<'a> {
             match self.read_and_hash(segment, name) {
                 Ok((content, found)) if stored == Some(content) => {
                     self.count(segment, &self.context.tally.updated);
+                    outcome.figures.updated += u64::from(segment.counts);
                     if self.context.is_dry {
                         self.plan("update", segment, name);
                     }
@@ -534,12 +543,13 @@ impl<'a> Examiner<'a> {
             true => (outcome.backed_up.len() + outcome.updated.len()) as u64,
             false => 0,
         };
+        let figures = Figures { objects, ..outcome.figures };
         let mut page = PageChange::new(segment.path.clone(), segment.first.clone(), pages);
         page.backed_up = encode(outcome.backed_up, &mut change);
         page.updated = encode(outcome.updated, &mut change);
         page.grants = change.grants;
         page.known = change.known;
-        self.send(Change { page, quanta: change.quanta, objects });
+        self.send(Change { page, quanta: change.quanta, figures });
         self.changes_waiting += 1;
         if self.changes_waiting >= CHANGES_WAITING_MAX {
             self.flush();

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::answers::Answers;
+use super::figures::Figures;
 use super::outbox_message::{Change, OutboxMessage};
 use super::sendable;
 use super::tally::Tally;
@@ -76,7 +77,7 @@ struct Transaction {
     bytes: u64,
     /// Bytes of all messages.
     sent_bytes: u64,
-    objects: u64,
+    figures: Figures,
     changes: usize,
     change_bytes: usize,
     quanta: usize,
@@ -86,12 +87,20 @@ struct Transaction {
 impl Transaction {
     fn new() -> Self {
         let began = sys::clock::monotonic();
-        Self { bytes: 0, sent_bytes: 0, objects: 0, changes: 0, change_bytes: 0, quanta: 0, began }
+        Self {
+            bytes: 0,
+            sent_bytes: 0,
+            figures: Figures::default(),
+            changes: 0,
+            change_bytes: 0,
+            quanta: 0,
+            began,
+        }
     }
 
     fn is_due(&self, tuning: &Tuning) -> bool {
         self.bytes >= tuning.transaction_bytes()
-            || self.objects >= tuning.transaction_objects()
+            || self.figures.objects >= tuning.transaction_objects()
             || self.changes >= TRANSACTION_CHANGES
             || self.change_bytes >= TRANSACTION_CHANGE_BYTES
             || (!self.is_empty() && self.began.elapsed() >= TRANSACTION_TIME)
@@ -230,6 +239,7 @@ impl<'a> Outbox<'a> {
         self.transaction.bytes += record.len() as u64;
         let payload = Payload { data_bytes: work.bytes, record_bytes: record.len() as u64 };
         self.transaction.quanta += 1;
+        self.transaction.figures.bytes_after_dedup += work.bytes;
         let quantum = ClientMessage::Quantum { number, record, check, is_encrypted };
         self.send_envelope(Envelope::new(quantum), payload)?;
         assert!(self.sent_quanta.insert(number), "each quantum is sent once");
@@ -276,7 +286,7 @@ impl<'a> Outbox<'a> {
         );
         self.push(change.page)?;
         // The push may have closed the transaction before.
-        self.transaction.objects += change.objects;
+        self.transaction.figures += change.figures;
         Ok(())
     }
 
@@ -359,12 +369,12 @@ impl<'a> Outbox<'a> {
 
     fn commit(&mut self) -> Result<(), ClientError> {
         self.send_batch()?;
-        let Transaction { objects, sent_bytes: bytes, .. } =
+        let Transaction { figures, sent_bytes: bytes, .. } =
             std::mem::replace(&mut self.transaction, Transaction::new());
         let number = self.next_transaction;
         self.next_transaction += 1;
         let commit = Envelope::new(ClientMessage::Commit { number });
-        self.answers.expect_answer(objects, bytes, commit.bytes);
+        self.answers.expect_answer(figures, bytes, commit.bytes);
         self.send_envelope(commit, Payload::default())?;
         self.wait(|answers| answers.wait_for_answers(UNANSWERED_MAX - 1))
     }
@@ -450,7 +460,7 @@ mod tests {
         OutboxMessage::Change(Change {
             page,
             quanta: BTreeSet::from_iter(quanta.iter().copied()),
-            objects: 1,
+            figures: Figures::of_objects(1),
         })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::figures::Figures;
 use crate::link::backup::{PageChange, SentQuantum};
 
 /// Message to the outbox.
@@ -25,6 +26,5 @@ impl OutboxMessage {
 pub(super) struct Change {
     pub(super) page: PageChange,
     pub(super) quanta: BTreeSet<u64>,
-    /// Number of objects with a new version or new attributes that the report counts.
-    pub(super) objects: u64,
+    pub(super) figures: Figures,
 }

@@ -9,12 +9,12 @@ use super::outbox_message::Change;
 /// Leaves out the objects of a change whose data is in quanta that were not sent. The page has no
 /// digest then, so that the next backup examines it and makes their versions.
 pub(super) fn with_sent_data(change: Change, is_sent: impl Fn(u64) -> bool) -> Change {
-    let Change { mut page, mut quanta, objects } = change;
+    let Change { mut page, mut quanta, figures } = change;
     let left_out =
         keep_objects(&mut page.backed_up, |object| object_quanta(object).into_iter().all(&is_sent));
     page.pages.iter_mut().for_each(|key| key.digest = None);
     quanta.retain(|quantum| is_sent(*quantum));
-    Change { page, quanta, objects: objects.saturating_sub(left_out) }
+    Change { page, quanta, figures: figures.without_objects(left_out) }
 }
 
 /// Removes objects from an encoded page, and returns their number.
@@ -47,6 +47,7 @@ mod tests {
     use model::{Attributes, ChunkRange, ClassId, DirPath, DirectoryDigest, Name, ServerTime};
 
     use super::*;
+    use crate::backup::figures::Figures;
     use crate::backup::fixtures::stat;
     use crate::link::backup::{PageChange, PageKey};
 
@@ -74,7 +75,7 @@ mod tests {
         let mut page = PageChange::new(DirPath::root(), Vec::new(), vec![key]);
         page.backed_up = page::encode(objects).into();
         let quanta: BTreeSet<u64> = objects.iter().flat_map(object_quanta).collect();
-        Change { page, quanta, objects: objects.len() as u64 }
+        Change { page, quanta, figures: Figures::of_objects(objects.len() as u64) }
     }
 
     #[test]
@@ -83,9 +84,9 @@ mod tests {
         let left = with_sent_data(change(&all), |quantum| quantum != 1);
         let kept = page::decode::<SessionPlace>(&left.page.backed_up).expect("a page");
         assert_eq!(kept, [all[0].clone(), all[2].clone(), all[3].clone()]);
-        assert_eq!((left.objects, left.quanta), (3, BTreeSet::from([0, 2])));
+        assert_eq!((left.figures.objects, left.quanta), (3, BTreeSet::from([0, 2])));
         assert!(left.page.pages.iter().all(|page| page.digest.is_none()));
         let nothing = with_sent_data(change(&all[..1]), |_| false);
-        assert_eq!((nothing.objects, nothing.page.backed_up.len()), (0, 0));
+        assert_eq!((nothing.figures.objects, nothing.page.backed_up.len()), (0, 0));
     }
 }

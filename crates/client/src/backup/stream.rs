@@ -101,6 +101,7 @@ impl Examiner<'_> {
                 self.context.tally.bytes_inspected.store(draft.stat.size, Relaxed);
                 outcome.stored.push((name, draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
+                self.count_data(&draft, &mut outcome);
                 outcome.backed_up.push(draft);
             }
             Err(failure) => self.fail(segment, name, failure.to_string()),
@@ -124,7 +125,6 @@ impl Examiner<'_> {
         read_stream(stream, check, &mut collector, &mut self.reader.time)?;
         stream.finish()?;
         let content = collector.content;
-        self.count_data(&content);
         let stat = stat_of_stream(content.data_bytes);
         let content = DraftContent::of_file(content, &stat);
         let attributes = Attributes::default();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::figures::Figures;
 use super::transit::{Arrival, Payload};
 use crate::progress::Progress;
 use crate::report::{BackupReport, Exclusion, FAILURES_LISTED, Failure, JournalUse};
@@ -27,8 +28,6 @@ pub(super) struct Tally {
     pub(super) bytes_after_dedup: AtomicU64,
     /// Bytes of messages that have arrived at the server.
     bytes_transferred: AtomicU64,
-    /// Data of files in these messages.
-    data_bytes: AtomicU64,
     /// Bytes of the records of quanta in these messages.
     record_bytes: AtomicU64,
     /// Time inside network sends.
@@ -36,6 +35,8 @@ pub(super) struct Tally {
     /// Number of objects of the last backup that still exist. The expiry guard compares it with the
     /// number of objects that are gone.
     pub(super) kept: AtomicU64,
+    /// Figures of what the server has committed.
+    committed: Mutex<Figures>,
     /// Lists of the report, and counters that have no field here.
     rest: Mutex<BackupReport>,
 }
@@ -65,10 +66,10 @@ impl Tally {
             bytes_before_dedup: AtomicU64::new(0),
             bytes_after_dedup: AtomicU64::new(0),
             bytes_transferred: AtomicU64::new(0),
-            data_bytes: AtomicU64::new(0),
             record_bytes: AtomicU64::new(0),
             sending_micros: AtomicU64::new(0),
             kept: AtomicU64::new(0),
+            committed: Mutex::default(),
             rest: Mutex::default(),
         }
     }
@@ -151,11 +152,23 @@ impl Tally {
         amount.add(bytes);
     }
 
+    /// Counts the data of files that are sent.
+    pub(super) fn count_data(&self, figures: Figures) {
+        self.deduplicated.fetch_add(figures.deduplicated, Relaxed);
+        self.encrypted.fetch_add(figures.encrypted, Relaxed);
+        self.bytes_before_dedup.fetch_add(figures.bytes_before_dedup, Relaxed);
+    }
+
+    /// Counts a transaction that the server has committed.
+    pub(super) fn note_committed(&self, figures: Figures) {
+        self.progress.committed.fetch_add(figures.objects, Relaxed);
+        *self.committed.lock() += figures;
+    }
+
     /// Counts messages that have arrived at the server.
     pub(super) fn note_arrival(&self, arrival: &Arrival) {
         let Arrival { bytes, payload: Payload { data_bytes, record_bytes } } = *arrival;
         self.bytes_transferred.fetch_add(bytes, Relaxed);
-        self.data_bytes.fetch_add(data_bytes, Relaxed);
         self.record_bytes.fetch_add(record_bytes, Relaxed);
         self.progress.bytes_transferred.fetch_add(bytes, Relaxed);
         self.progress.bytes.fetch_add(data_bytes, Relaxed);
@@ -197,17 +210,20 @@ impl Tally {
         self.filled(rest)
     }
 
-    /// Returns the report of a backup that has lost its connection. Data that was read for the
-    /// server and has not arrived there does not count.
+    /// Returns the report of a backup that has lost its connection. Of objects and their data only
+    /// what is committed counts: the next attempt sends the others again.
     pub(super) fn report_of_lost(&self) -> BackupReport {
-        let report = self.report();
-        let arrived = self.data_bytes.load(Relaxed).min(report.bytes_after_dedup);
-        let lost = report.bytes_after_dedup - arrived;
+        let committed = *self.committed.lock();
         BackupReport {
-            bytes_processed: arrived,
-            bytes_before_dedup: report.bytes_before_dedup.saturating_sub(lost).max(arrived),
-            bytes_after_dedup: arrived,
-            ..report
+            backed_up: committed.backed_up(),
+            updated: committed.updated,
+            rebound: committed.rebound,
+            deduplicated: committed.deduplicated,
+            encrypted: committed.encrypted,
+            bytes_processed: committed.bytes_after_dedup,
+            bytes_before_dedup: committed.bytes_before_dedup,
+            bytes_after_dedup: committed.bytes_after_dedup,
+            ..self.report()
         }
     }
 
@@ -279,20 +295,33 @@ mod tests {
     }
 
     #[test]
-    fn data_that_has_not_arrived_does_not_count_after_a_loss() {
+    fn what_is_not_committed_does_not_count_after_a_loss() {
         let tally = Tally::new(Arc::new(Progress::default()));
-        tally.bytes_before_dedup.fetch_add(900, Relaxed);
+        tally.backed_up.fetch_add(9, Relaxed);
+        tally.updated.fetch_add(3, Relaxed);
         tally.bytes_after_dedup.fetch_add(700, Relaxed);
+        let (deduplicated, bytes_before_dedup) = (6, 900);
+        let sent = Figures { deduplicated, bytes_before_dedup, ..Figures::default() };
+        tally.count_data(sent);
+        tally.note_committed(Figures {
+            updated: 1,
+            deduplicated: 2,
+            bytes_before_dedup: 300,
+            bytes_after_dedup: 250,
+            ..Figures::of_objects(5)
+        });
         let payload = Payload { data_bytes: 400, record_bytes: 300 };
         tally.note_arrival(&Arrival { bytes: 310, payload });
         let report = tally.report_of_lost();
         assert_eq!((report.bytes_transferred, report.bytes_metadata), (310, 10));
-        assert_eq!((report.bytes_processed, report.bytes_after_dedup), (400, 400));
-        assert_eq!(report.bytes_before_dedup, 600);
-        assert_eq!(tally.report().bytes_processed, 700, "a backup that ends has sent it all");
+        assert_eq!((report.backed_up, report.updated, report.deduplicated), (4, 1, 2));
+        assert_eq!((report.bytes_processed, report.bytes_after_dedup), (250, 250));
+        assert_eq!(report.bytes_before_dedup, 300);
+        let whole = tally.report();
+        assert_eq!((whole.backed_up, whole.bytes_processed), (9, 700), "it ends, and sends it all");
         let progress = &tally.progress;
-        let counts = [&progress.bytes, &progress.bytes_transferred];
-        assert_eq!(counts.map(|count| count.load(Relaxed)), [400, 310]);
+        let counts = [&progress.bytes, &progress.bytes_transferred, &progress.committed];
+        assert_eq!(counts.map(|count| count.load(Relaxed)), [400, 310, 5]);
     }
 
     #[test]

@@ -135,6 +135,10 @@ fn a_backup_goes_on_after_several_kills_and_sends_nothing_twice() {
     assert_interrupted(&report, 3);
     let objects = manifest(&way.scene.tree).len();
     assert_eq!(report["backed_up"], objects, "each object counts once: {report}");
+    assert_eq!(report["deduplicated"], FILES, "each file counts once: {report}");
+    for figure in ["bytes_processed", "bytes_before_dedup", "bytes_after_dedup"] {
+        assert_eq!(report[figure], TREE_BYTES, "{figure} counts once: {report}");
+    }
     // Random data is not compressed. Data that arrived more than once was not committed before.
     let again = way.proxy.weather().asked_bytes().saturating_sub(TREE_BYTES);
     assert!(again < 3 * OPEN_BYTES, "{again} bytes arrived twice: {report}");
