@@ -118,6 +118,8 @@ struct Wait<'a> {
     patience: Patience,
     /// Begin of the present absence of the server.
     since: Option<Instant>,
+    /// True while the absence counts as an interruption.
+    is_absent: bool,
     /// True if the user was told of the absence.
     is_announced: bool,
 }
@@ -218,11 +220,16 @@ impl Waiter {
         priority::heed(self.priority, Some(client.standing()));
     }
 
-    /// Says that the server went away or is back, and records it for the status.
-    fn note(&self, line: &str) {
+    /// Records for the status whether the server is away.
+    fn record(&self) {
         if let Some(running) = &self.running {
             running.note(&self.progress);
         }
+    }
+
+    /// Says that the server went away or is back, and records it for the status.
+    fn note(&self, line: &str) {
+        self.record();
         if !self.quiet {
             output::say(line);
         }
@@ -231,7 +238,8 @@ impl Waiter {
 
 impl<'a> Wait<'a> {
     fn new(waiter: &'a Waiter) -> Self {
-        Self { waiter, patience: waiter.connector.patience(), since: None, is_announced: false }
+        let patience = waiter.connector.patience();
+        Self { waiter, patience, since: None, is_absent: false, is_announced: false }
     }
 
     /// Waits after a loss of the connection, and says so if another server may go on with the work.
@@ -257,10 +265,8 @@ impl<'a> Wait<'a> {
             return Err(self.give_up(error));
         };
         self.since.get_or_insert_with(sys::clock::monotonic);
-        if !self.is_announced && self.patience.waits() {
-            progress.begin_absence(self.patience.left());
-            self.is_announced = true;
-            self.announce(&error);
+        if self.patience.waits() {
+            self.note_absence(&error, found);
         }
         let began = sys::clock::monotonic();
         while began.elapsed() < pause {
@@ -271,6 +277,21 @@ impl<'a> Wait<'a> {
         }
         self.patience.note_away(began.elapsed());
         Ok(())
+    }
+
+    /// Begins an absence, and says so. After the loss of one of several servers nothing is said
+    /// until none of the others answers.
+    fn note_absence(&mut self, error: &CommandError, found: bool) {
+        if !self.is_absent {
+            self.is_absent = true;
+            self.waiter.progress.begin_absence(self.patience.left());
+        }
+        if found && self.waiter.connector.has_several_servers() {
+            self.waiter.record();
+        } else if !self.is_announced {
+            self.is_announced = true;
+            self.announce(error);
+        }
     }
 
     fn announce(&self, error: &CommandError) {
@@ -286,11 +307,14 @@ impl<'a> Wait<'a> {
     /// Takes note that a server has answered.
     fn end(&mut self) {
         let since = self.since.take();
-        if !std::mem::take(&mut self.is_announced) {
+        if !std::mem::take(&mut self.is_absent) {
             return;
         }
-        let since = since.expect("an absence that was announced has a begin");
         self.waiter.progress.end_absence();
+        if !std::mem::take(&mut self.is_announced) {
+            return self.waiter.record();
+        }
+        let since = since.expect("an absence that was announced has a begin");
         let away = quantity::clock(since.elapsed());
         self.waiter.note(&format!("the server is back after {away}; going on"));
     }
@@ -321,7 +345,7 @@ impl<'a> Wait<'a> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if self.since.is_some() {
+        if self.is_absent {
             self.waiter.progress.end_absence();
         }
     }

@@ -93,11 +93,14 @@ fn another_server_goes_on_where_one_was_killed() {
     let mut carried_on = 0;
     for round in 0..4_u64 {
         plant_files(&fleet.scene.tree.join(format!("round-{round}")), 8, 6 << 20, round + 10);
-        let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &[]);
+        let running = fleet.scene.node.spawn_backup(&fleet.scene.tree, &["--wait", "2m"]);
         pause(Duration::from_millis(100 + 150 * round));
         fleet.scene.server.kill9();
         // The backup continues at the other server, without any help.
-        carried_on += usize::from(was_carried_on(&running.wait().expect(&[0])));
+        let backed_up = running.wait().expect(&[0]);
+        carried_on += usize::from(was_carried_on(&backed_up));
+        let mut messages = backed_up.messages().into_iter();
+        assert!(messages.all(|message| !message.contains("server is away")), "{backed_up}");
         let (dir, port) = (fleet.scene.server.dir().to_owned(), fleet.scene.server.port());
         fleet.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
         fleet.scene.node.verify().expect(&[0]);
