@@ -51,7 +51,7 @@ pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
 use self::receive::{Receipt, receive};
 use self::recent::RecentQuanta;
-use self::several::{Portion, SIBLINGS_MIN, Siblings, by_directory};
+use self::several::{Portion, SIBLINGS_MIN, Siblings, by_directory, distinct, divide};
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
 use crate::error::{ClientError, ErrorKind};
@@ -90,28 +90,31 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     tally.progress.enter(Phase::Running);
     let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
-    let mut missing = paths?;
+    let mut missing = distinct(paths?);
     let recent = (missing.len() >= SIBLINGS_MIN).then(RecentQuanta::default);
     let layout = Layout::new(options.to.as_deref(), &missing);
     let made = (missing.len() > 1).then(MadeNames::default);
     let parents = Parents::default();
     let restoration = Restoration { link, options, layout, tally, recent, made, parents };
     for filespaces in &origins {
-        missing = restoration.restore(filespaces, missing)?;
+        missing = restoration.restore_all(filespaces, missing)?;
     }
     restoration.parents.finish(tally);
     for path in missing {
-        let absence = match &options.origin {
-            Origin::Backups => nothing_stored(link, &origins[0], &path, &options.which),
-            Origin::Archives(_) => not_archived(&path),
-        };
-        let failure = absence.one_of_several(options.paths.len())?;
+        let failure = failure_of(link, &origins, options, &path)?;
         tally.fail(path, failure);
     }
     Ok(())
 }
 
 impl RestoreOptions {
+    /// Returns true if a path below another one comes with it. Below a folder each path has a place
+    /// of its own, and a newer archive may have the lower path only.
+    fn joins_paths(&self) -> bool {
+        let is_in_place = self.to.is_none() && matches!(self.origin, Origin::Backups);
+        is_in_place && self.part != RestorePart::NamedDirectories
+    }
+
     /// Returns the selection of the versions at a place that may come back.
     fn selection(&self, place: &Place) -> Selection {
         let selection = match self.part {
@@ -120,6 +123,20 @@ impl RestoreOptions {
         };
         selection.with_versions(&self.which)
     }
+}
+
+/// Returns why `path` is not restored: none of `origins` has it. Fails if it is the only path.
+fn failure_of(
+    link: &Link,
+    origins: &[Vec<Vec<u8>>],
+    options: &RestoreOptions,
+    path: &[u8],
+) -> Result<String, ClientError> {
+    let absence = match &options.origin {
+        Origin::Backups => nothing_stored(link, &origins[0], path, &options.which),
+        Origin::Archives(_) => not_archived(path),
+    };
+    absence.one_of_several(options.paths.len())
 }
 
 fn not_archived(path: &[u8]) -> Absence {
@@ -142,6 +159,24 @@ struct Restoration<'a> {
 }
 
 impl Restoration<'_> {
+    /// Restores those of `paths` that `filespaces` have, and counts no object twice because paths
+    /// overlap. Returns the other paths.
+    fn restore_all(
+        &self,
+        filespaces: &[Vec<u8>],
+        paths: Vec<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        if !self.options.joins_paths() {
+            return self.restore(filespaces, paths);
+        }
+        let (alone, covered) = divide(filespaces, paths);
+        let mut missing = self.restore(filespaces, alone)?;
+        let skips = self.tally.skips();
+        missing.extend(self.restore(filespaces, covered)?);
+        self.tally.set_skips_back(skips);
+        Ok(missing)
+    }
+
     /// Restores those of `paths` that `filespaces` have. Returns the other paths.
     fn restore(
         &self,

@@ -8,15 +8,16 @@ use std::io;
 use model::{DirPath, Kind};
 use sys::Dir;
 
+use super::failure_of;
 use super::layout::{Base, Layout, above, is_absence};
 use super::presence::{NameState, Presence};
+use super::several::{distinct, divide};
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Entry;
 use crate::options::RestoreOptions;
 use crate::path::{Place, absolute, components, normalise, places};
 use crate::progress::Progress;
-use crate::remains::nothing_stored;
 use crate::report::{Amount, FAILURES_LISTED, Failure, RestorePlan};
 
 /// Plans the restore of the paths of `options`. The plan says what the restore would do now.
@@ -25,24 +26,74 @@ pub(crate) fn plan(
     options: &RestoreOptions,
     progress: &Progress,
 ) -> Result<RestorePlan, ClientError> {
-    let filespaces = link.filespaces_of(None)?;
+    let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
-    let paths = paths?;
-    let layout = Layout::new(options.to.as_deref(), &paths);
+    let mut missing = distinct(paths?);
+    let layout = Layout::new(options.to.as_deref(), &missing);
     let mut plan = RestorePlan { node: link.hello().node.clone(), ..RestorePlan::default() };
-    for path in paths {
-        let mut is_found = false;
-        for place in places(filespaces.iter().map(Vec::as_slice), &path) {
-            let base = layout.base(&path, &place);
-            is_found = is_found || plan_place(link, options, (&place, &base), progress, &mut plan)?;
-        }
-        if !is_found {
-            let missing = nothing_stored(link, &filespaces, &path, &options.which);
-            let error = missing.one_of_several(options.paths.len())?;
-            plan.fail(Failure { path, error });
-        }
+    let planner = Planner { link, options, layout, progress };
+    for filespaces in &origins {
+        missing = planner.plan_all(filespaces, missing, &mut plan)?;
+    }
+    for path in missing {
+        let error = failure_of(link, &origins, options, &path)?;
+        plan.fail(Failure { path, error });
     }
     Ok(plan)
+}
+
+/// Planner of a restore.
+struct Planner<'a> {
+    link: &'a Link,
+    options: &'a RestoreOptions,
+    layout: Layout,
+    progress: &'a Progress,
+}
+
+impl Planner<'_> {
+    /// Plans the restore of those of `paths` that `filespaces` have. What comes with another path
+    /// is planned there. Returns the other paths.
+    fn plan_all(
+        &self,
+        filespaces: &[Vec<u8>],
+        paths: Vec<Vec<u8>>,
+        plan: &mut RestorePlan,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        let (alone, covered) = match self.options.joins_paths() {
+            true => divide(filespaces, paths),
+            false => (paths, Vec::new()),
+        };
+        let mut missing = Vec::new();
+        for path in alone {
+            if !self.plan_path(filespaces, &path, plan)? {
+                missing.push(path);
+            }
+        }
+        for path in covered {
+            if !self.plan_path(filespaces, &path, &mut RestorePlan::default())? {
+                missing.push(path);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Plans the restore of one path from the first filespace that has it. Returns true if a
+    /// filespace has it.
+    fn plan_path(
+        &self,
+        filespaces: &[Vec<u8>],
+        path: &[u8],
+        plan: &mut RestorePlan,
+    ) -> Result<bool, ClientError> {
+        let Self { link, options, layout, progress } = self;
+        for place in places(filespaces.iter().map(Vec::as_slice), path) {
+            let base = layout.base(path, &place);
+            if plan_place(link, options, (&place, &base), progress, plan)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// Plans the restore of one place. Returns true if the server has versions of it.

@@ -3,10 +3,12 @@
 //! 1. Paths of one directory are received together, by one reception of the directory. It asks for
 //!    the data of these paths alone. A directory among them comes by itself afterwards, with
 //!    everything in it.
-//! 2. All receptions of the restore share a memory of quanta. A small file whose quanta are there
+//! 2. A path below another one comes with it, if it goes to its old place. It is still received, so
+//!    that it is reported if the server does not have it, but what is right by then is not counted.
+//! 3. All receptions of the restore share a memory of quanta. A small file whose quanta are there
 //!    is filled from it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 
 use model::{Kind, QUANTUM_BYTES_MAX};
@@ -24,6 +26,35 @@ pub(super) const SIBLINGS_MIN: usize = 4;
 /// the directory. The server reads the pages of the directory for each reception. But it sends the
 /// entries of all objects, and may fetch their data from volumes early.
 const OBJECTS_PER_PATH: u64 = 8;
+
+/// Returns `paths` without repetitions.
+pub(super) fn distinct(mut paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut known = HashSet::new();
+    paths.retain(|path| known.insert(path.clone()));
+    paths
+}
+
+/// Divides `paths` into those that stand for themselves, and those below one of them in the same
+/// one of `filespaces`.
+pub(super) fn divide(filespaces: &[Vec<u8>], paths: Vec<Vec<u8>>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let all: HashSet<Vec<u8>> = paths.iter().cloned().collect();
+    let filespace = |path: &[u8]| {
+        innermost(filespaces.iter().map(Vec::as_slice), path).map(|place| place.filespace)
+    };
+    let comes_with =
+        |above: &[u8], path: &[u8]| all.contains(above) && filespace(above) == filespace(path);
+    paths
+        .into_iter()
+        .partition(|path| !directories_above(path).any(|above| comes_with(above, path)))
+}
+
+/// Returns the directories above the absolute `path`, the root first.
+fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes
+        .map(move |(at, _)| &path[..at.max(1)])
+        .filter(move |above| above.len() < path.len())
+}
 
 /// Returns `paths` in groups of one directory each. The groups have the order of their first paths.
 pub(super) fn by_directory(paths: Vec<Vec<u8>>) -> Vec<Vec<Vec<u8>>> {
@@ -178,6 +209,15 @@ mod tests {
     fn paths_of_one_directory_come_together() {
         let groups = by_directory(list("/a/x /b /a/y /a/x/z /c /"));
         assert_eq!(groups, [list("/a/x /a/y"), list("/b /c /"), list("/a/x/z")]);
+    }
+
+    #[test]
+    fn a_path_below_another_one_comes_with_it() {
+        let divided = |paths: &str| divide(&list("/ /home"), distinct(list(paths)));
+        assert_eq!(divided("/a/x /ab /home/me /ab"), (list("/a/x /ab /home/me"), Vec::new()));
+        assert_eq!(divided("/a/x/y /a /a/x"), (list("/a"), list("/a/x/y /a/x")));
+        assert_eq!(divided("/ /a /home/me /"), (list("/ /home/me"), list("/a")));
+        assert_eq!(divided("/home/me/x /home"), (list("/home"), list("/home/me/x")));
     }
 
     #[test]

@@ -49,6 +49,21 @@ impl Tally {
         });
     }
 
+    /// Returns the numbers of objects that were skipped and kept so far.
+    pub(super) fn skips(&self) -> (u64, u64) {
+        let report = self.report.lock();
+        (report.skipped, report.kept)
+    }
+
+    /// Sets the numbers of objects that were skipped and kept back, because the same objects have
+    /// been counted before.
+    pub(super) fn set_skips_back(&self, (skipped, kept): (u64, u64)) {
+        self.note(|report| {
+            assert!(skipped <= report.skipped && kept <= report.kept, "counts only grow");
+            (report.skipped, report.kept) = (skipped, kept);
+        });
+    }
+
     /// Adds time in which the restore waited for a message of the server.
     pub(super) fn note_transfer(&self, time: Duration) {
         self.note(|report| report.data_transfer += time);

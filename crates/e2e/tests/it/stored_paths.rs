@@ -128,6 +128,27 @@ fn a_restore_understands_wildcards_and_lists_of_paths() {
     exact.counts(&[("restored", 0), ("failed", 1)]);
 }
 
+/// What a line restored was skipped by the next one that names it, too.
+#[test]
+fn overlapping_paths_of_a_list_count_once() {
+    let scene = letters();
+    let names = ["ann/letters/one.txt", "ann", "ann/letters/three.pdf", "ann", "ann/none"];
+    let list = scene.scratch.join("list");
+    fs::write(&list, names.map(|name| pattern(&scene, name)).join("\n")).unwrap();
+    fs::remove_dir_all(scene.tree.join("ann")).unwrap();
+    let restore = |options: &[&str]| {
+        let fixed = ["restore", "--json", "--filelist", list.to_str().unwrap()];
+        scene.node.run(&[&fixed[..], options].concat()).expect(&[4]).json()
+    };
+    // Two directories and three files. The path that is not stored is a failure all the same.
+    let plan = restore(&["--dry-run"]);
+    assert_eq!((&plan["restore"]["objects"], &plan["failed"]), (&5.into(), &1.into()), "{plan}");
+    let report = restore(&[]);
+    assert_eq!((&report["restored"], &report["skipped"]), (&5.into(), &0.into()), "{report}");
+    let again = restore(&[]);
+    assert_eq!((&again["restored"], &again["skipped"]), (&0.into(), &5.into()), "{again}");
+}
+
 /// The command ended at the missing path with nothing but an error, though it had restored others.
 #[test]
 fn a_missing_path_among_others_is_a_failure_of_its_own() {
