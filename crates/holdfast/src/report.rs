@@ -26,6 +26,6 @@ pub(crate) use image::{
 pub(crate) use interruption::{interrupted_reading, interruption};
 pub(crate) use last_backup::{LastBackupDocument, last_backup_text};
 pub(crate) use lines::{FAILURES_SHOWN, troubles};
-pub(crate) use restore::{RestoreDocument, restore_text};
+pub(crate) use restore::{BringBack, RestoreDocument, restore_text};
 pub(crate) use restore_plan::{RestorePlanDocument, restore_plan_text};
 pub(crate) use verify::{VerifyDocument, verify_text};

@@ -133,6 +133,13 @@ fn a_retrieve_understands_wildcards_and_lists_of_paths() {
     let rows = scene.node.list(Path::new(&pattern), &["--archive", &number]);
     assert_eq!(rows.len(), 10);
 
+    // A plan names what would come, from the newest archive that has it, and brings nothing.
+    let (plan, out) = run("planned", &["--dry-run", &pattern]);
+    let plan = plan.expect(&[0]).json();
+    assert_eq!((&plan["command"], &plan["restore"]["objects"]), (&"retrieve".into(), &10.into()));
+    assert_eq!(plan["restore"]["bytes"], 5 + 9 * 100, "{plan}");
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+
     let none = path("none*");
     let (some, _) = run("some", &[&pattern, &none]);
     some.expect(&[4]).counts(&[("restored", 10), ("failed", 1)]);

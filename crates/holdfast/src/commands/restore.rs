@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::filelist::FilelistArgs;
 use crate::moment;
 use crate::path;
-use crate::report::{self, RestoreDocument, RestorePlanDocument};
+use crate::report::{self, BringBack, RestoreDocument, RestorePlanDocument};
 use crate::settings;
 use crate::values;
 use crate::waiter::{LinkArgs, ReadingArgs};
@@ -142,17 +142,12 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         hsm::check_managed(&options.paths, context)?;
     }
     if args.dry_run {
-        let mut plan = context
-            .watch(&args.link, |client, progress| client.plan_restore(&options, progress))?;
-        plan.failed += matches.unmatched.len() as u64;
-        plan.failures.splice(..0, matches.unmatched);
-        show_plan(&plan, context);
-        return Ok(plan.exit_code());
+        return plan(&options, matches.unmatched, (BringBack::Restore, &args.link), context);
     }
     let mut report = restore(&options, &args.link, context)?;
     report.failed += matches.unmatched.len() as u64;
     report.failures.splice(..0, matches.unmatched);
-    show(&report, context);
+    show(&report, BringBack::Restore, context);
     let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };
     let made = hsm::make_stubs(&options.paths, bytes_min, context)?;
     Ok(made.max(report.exit_code()))
@@ -237,25 +232,40 @@ pub(super) fn restore(
     })
 }
 
-fn show_plan(plan: &RestorePlan, context: &mut Context) {
+/// Shows what a restore would do. Returns the exit code.
+pub(super) fn plan(
+    options: &RestoreOptions,
+    unmatched: Vec<Failure>,
+    (what, link): (BringBack, &LinkArgs),
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    let mut plan =
+        context.watch(link, |client, progress| client.plan_restore(options, progress))?;
+    plan.failed += unmatched.len() as u64;
+    plan.failures.splice(..0, unmatched);
+    show_plan(&plan, what, context);
+    Ok(plan.exit_code())
+}
+
+fn show_plan(plan: &RestorePlan, what: BringBack, context: &mut Context) {
     if context.output.is_json() {
-        context.output.json(&RestorePlanDocument::new(plan));
+        context.output.json(&RestorePlanDocument::new(plan, what));
         return;
     }
     let failures_max = context.failures_max();
-    let text = report::restore_plan_text(plan, failures_max);
+    let text = report::restore_plan_text(plan, what, failures_max);
     let troubles = report::troubles(&plan.failures, plan.failed, &[], failures_max);
     context.report(&text, &troubles);
 }
 
-pub(super) fn show(report: &RestoreReport, context: &mut Context) {
-    context.keep_report(&RestoreDocument::new(report));
+pub(super) fn show(report: &RestoreReport, what: BringBack, context: &mut Context) {
+    context.keep_report(&RestoreDocument::new(report, what));
     if context.output.is_json() {
-        context.output.json(&RestoreDocument::new(report));
+        context.output.json(&RestoreDocument::new(report, what));
         return;
     }
     let failures_max = context.failures_max();
-    let text = report::restore_text(report, failures_max);
+    let text = report::restore_text(report, what, failures_max);
     let troubles =
         report::troubles(&report.failures, report.failed, &report.warnings, failures_max);
     context.report(&text, &troubles);

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::filelist::FilelistArgs;
 use crate::path;
+use crate::report::BringBack;
 use crate::waiter::{LinkArgs, ReadingArgs};
 
 /// Bring archived paths back
@@ -22,7 +23,7 @@ use crate::waiter::{LinkArgs, ReadingArgs};
 Example:
   holdfast retrieve /srv/project-17 --description 'project 17*' --to /tmp
   holdfast retrieve /srv/project-17 --archive 3
-  holdfast retrieve '/srv/project-17/plans/*.pdf' --to /tmp
+  holdfast retrieve '/srv/project-17/plans/*.pdf' --dry-run
 
 * ? [a-z] stand for characters, ... for any number of directories; \\ takes the next character as it
 is.")]
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     filelist: FilelistArgs,
+    /// List the objects that would be retrieved, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     archives: archives::ArchiveArgs,
     /// Put the objects into this folder instead of their old places; if two paths end with the same
@@ -70,9 +74,13 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         origin,
         part: args.directories.map_or(RestorePart::Whole, Into::into),
     };
+    if args.dry_run {
+        let what = (BringBack::Retrieve, &args.link);
+        return restore::plan(&options, matches.unmatched, what, context);
+    }
     let mut report = restore::restore(&options, &args.link, context)?;
     report.failed += matches.unmatched.len() as u64;
     report.failures.splice(..0, matches.unmatched);
-    restore::show(&report, context);
+    restore::show(&report, BringBack::Retrieve, context);
     Ok(report.exit_code())
 }

@@ -9,7 +9,39 @@ use super::lines::{
 };
 use crate::quantity;
 
-/// `restore --json`.
+/// Command that brings objects back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BringBack {
+    Restore,
+    Retrieve,
+}
+
+impl BringBack {
+    pub(super) fn command(self) -> &'static str {
+        match self {
+            Self::Restore => "restore",
+            Self::Retrieve => "retrieve",
+        }
+    }
+
+    /// Returns what has happened to an object that was brought back.
+    pub(super) fn done(self) -> &'static str {
+        match self {
+            Self::Restore => "restored",
+            Self::Retrieve => "retrieved",
+        }
+    }
+
+    /// Returns what the objects come from.
+    pub(super) fn source(self) -> &'static str {
+        match self {
+            Self::Restore => "backup",
+            Self::Retrieve => "archive",
+        }
+    }
+}
+
+/// `restore --json` and `retrieve --json`.
 #[derive(Serialize)]
 pub(crate) struct RestoreDocument<'a> {
     command: &'static str,
@@ -30,9 +62,9 @@ pub(crate) struct RestoreDocument<'a> {
 }
 
 impl<'a> RestoreDocument<'a> {
-    pub(crate) fn new(report: &'a RestoreReport) -> Self {
+    pub(crate) fn new(report: &'a RestoreReport, what: BringBack) -> Self {
         Self {
-            command: "restore",
+            command: what.command(),
             node: &report.node,
             restored: report.restored,
             skipped: report.skipped,
@@ -51,25 +83,26 @@ impl<'a> RestoreDocument<'a> {
 }
 
 /// Returns the report as text, with at most `failures_max` failures.
-pub(crate) fn restore_text(report: &RestoreReport, failures_max: usize) -> String {
+pub(crate) fn restore_text(report: &RestoreReport, what: BringBack, failures_max: usize) -> String {
+    let (done, source) = (what.done(), what.source());
     let kept = match report.kept {
         0 => String::new(),
         kept => format!(
-            "\nKept {} that {} from the backup; --replace can overwrite them.\n",
+            "\nKept {} that {} from the {source}; --replace can overwrite them.\n",
             quantity::counted(kept, "object"),
             if kept == 1 { "differs" } else { "differ" },
         ),
     };
     [
-        count_line("Total number of objects restored:", report.restored),
+        count_line(&format!("Total number of objects {done}:"), report.restored),
         count_line("Total number of objects skipped:", report.skipped),
         count_line("Total number of objects failed:", report.failed),
-        bytes_line("Total number of bytes restored:", report.bytes_restored),
+        bytes_line(&format!("Total number of bytes {done}:"), report.bytes_restored),
         bytes_line("Total number of bytes transferred:", report.bytes_transferred),
         line("Elapsed processing time:", &quantity::clock(report.elapsed), ""),
         interruption_lines(report.interruptions),
         kept,
-        failure_lines("Not restored:", &report.failures, report.failed, failures_max),
+        failure_lines(&format!("Not {done}:"), &report.failures, report.failed, failures_max),
         warning_lines(&report.warnings),
     ]
     .concat()
@@ -110,12 +143,27 @@ mod tests {
 
     #[test]
     fn the_text_says_what_was_kept_and_what_failed() {
-        insta::assert_snapshot!(restore_text(&report(), 20));
+        insta::assert_snapshot!(restore_text(&report(), BringBack::Restore, 20));
+    }
+
+    #[test]
+    fn a_retrieve_has_its_own_words() {
+        let text = restore_text(&report(), BringBack::Retrieve, 20);
+        for line in [
+            "Total number of objects retrieved:           1,234\n",
+            "Total number of bytes retrieved:              7.00 MB\n",
+            "Kept 3 objects that differ from the archive; --replace can overwrite them.\n",
+            "Not retrieved:\n",
+        ] {
+            assert!(text.contains(line), "{line} is missing: {text}");
+        }
+        assert!(!text.contains("restored"), "{text}");
     }
 
     #[test]
     fn the_document_has_every_key() {
-        let document = serde_json::to_string_pretty(&RestoreDocument::new(&report()));
+        let document =
+            serde_json::to_string_pretty(&RestoreDocument::new(&report(), BringBack::Restore));
         insta::assert_snapshot!(document.expect("a document"));
     }
 }

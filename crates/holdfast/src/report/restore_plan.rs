@@ -7,9 +7,10 @@ use serde::Serialize;
 use super::amount::{AmountDocument, amount_row};
 use super::backup::PlannedDocument;
 use super::lines::{FailureDocument, documents, failure_lines};
+use super::restore::BringBack;
 use crate::table::{self, Align};
 
-/// `restore --dry-run --json`.
+/// `restore --dry-run --json` and `retrieve --dry-run --json`.
 #[derive(Serialize)]
 pub(crate) struct RestorePlanDocument<'a> {
     command: &'static str,
@@ -26,9 +27,9 @@ pub(crate) struct RestorePlanDocument<'a> {
 }
 
 impl<'a> RestorePlanDocument<'a> {
-    pub(crate) fn new(plan: &'a RestorePlan) -> Self {
+    pub(crate) fn new(plan: &'a RestorePlan, what: BringBack) -> Self {
         Self {
-            command: "restore",
+            command: what.command(),
             node: &plan.node,
             dry_run: true,
             restore: plan.new.into(),
@@ -44,20 +45,25 @@ impl<'a> RestorePlanDocument<'a> {
 }
 
 /// Returns the plan as text, with at most `failures_max` failures.
-pub(crate) fn restore_plan_text(plan: &RestorePlan, failures_max: usize) -> String {
+pub(crate) fn restore_plan_text(
+    plan: &RestorePlan,
+    what: BringBack,
+    failures_max: usize,
+) -> String {
+    let (done, source) = (what.done(), what.source());
     let lines = plan.planned.iter();
     let lines: String =
         lines.map(|(verb, path)| format!("{verb:<8} {}\n", escaped(path))).collect();
     let gap = if lines.is_empty() { "" } else { "\n" };
     let rows = [
-        amount_row("restored", plan.new),
+        amount_row(done, plan.new),
         amount_row("replaced", plan.replaced),
-        amount_row("kept, different from the backup", plan.kept),
-        amount_row("left, as in the backup", plan.right),
+        amount_row(&format!("kept, different from the {source}"), plan.kept),
+        amount_row(&format!("left, as in the {source}"), plan.right),
     ];
     let columns = [("Would be", Align::Left), ("Objects", Align::Right), ("Size", Align::Right)];
     format!(
-        "{lines}{gap}Dry run: nothing was restored.\n\n{}{}",
+        "{lines}{gap}Dry run: nothing was {done}.\n\n{}{}",
         table::render(columns, &rows),
         failure_lines("Not compared:", &plan.failures, plan.failed, failures_max),
     )
@@ -82,8 +88,9 @@ mod tests {
             planned: vec![("restore", b"/srv/a\xff".to_vec()), ("keep", b"/srv/b".to_vec())],
             ..RestorePlan::default()
         };
-        insta::assert_snapshot!(restore_plan_text(&plan, 20));
-        let document = serde_json::to_string_pretty(&RestorePlanDocument::new(&plan));
+        insta::assert_snapshot!(restore_plan_text(&plan, BringBack::Restore, 20));
+        let document =
+            serde_json::to_string_pretty(&RestorePlanDocument::new(&plan, BringBack::Restore));
         insta::assert_snapshot!(document.expect("a document"));
     }
 }
