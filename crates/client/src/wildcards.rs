@@ -2,16 +2,16 @@
 //!
 //! A pattern is expanded component by component, so that only the directories are listed that can
 //! hold a match. The component `...` stands for any number of directories; everything below it is
-//! listed, and matches as it comes.
+//! listed, and matches as it comes. A pattern that ends with a slash stands for directories only.
 
 use std::collections::BTreeSet;
 
-use model::mount_point;
+use model::{Kind, mount_point};
 use policy::Pattern;
 
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
-use crate::link::versions::Selection;
+use crate::link::versions::{Entry, Selection};
 use crate::options::{Origin, VersionChoice};
 use crate::path::{absolute, components, normalise, places};
 use crate::remains::{has_any, no_archived_match, no_match};
@@ -37,13 +37,14 @@ pub(crate) fn expand(
     which: &VersionChoice,
     origin: &Origin,
 ) -> Result<Vec<Vec<u8>>, ClientError> {
+    let for_directories = path.ends_with(b"/");
     let path = normalise(path)?;
     if !has_wildcards(&path) {
         return Ok(vec![path]);
     }
     let filespaces = link.filespaces_from(origin)?.concat();
-    let search = Search { link, filespaces: &filespaces, which };
-    if search.has(&path)? {
+    let search = Search { link, filespaces: &filespaces, which, for_directories };
+    if search.is_stored(&path)? {
         return Ok(vec![path]);
     }
     let pattern = Pattern::parse(&path).map_err(|error| {
@@ -107,6 +108,8 @@ struct Search<'a> {
     link: &'a Link,
     filespaces: &'a [Vec<u8>],
     which: &'a VersionChoice,
+    /// True if nothing but directories matches.
+    for_directories: bool,
 }
 
 impl Search<'_> {
@@ -114,7 +117,9 @@ impl Search<'_> {
         let mut found = BTreeSet::from([Vec::new()]);
         // Names after the last wildcard are looked up at the end.
         let mut is_checked = true;
-        for component in components(pattern.as_bytes()) {
+        let mut parts = components(pattern.as_bytes()).peekable();
+        while let Some(component) = parts.next() {
+            let for_directories = self.for_directories && parts.peek().is_none();
             match parse(component)? {
                 Component::Directories => return self.below(&found, pattern),
                 Component::Name(name) => {
@@ -122,7 +127,7 @@ impl Search<'_> {
                     is_checked = false;
                 }
                 Component::Wild(pattern) => {
-                    found = self.matches(&found, &pattern)?;
+                    found = self.matches(&found, &pattern, for_directories)?;
                     is_checked = true;
                 }
             }
@@ -132,22 +137,24 @@ impl Search<'_> {
         }
         let mut stored = BTreeSet::new();
         for path in found {
-            if self.has(&path)? {
+            if self.is_stored(&path)? {
                 stored.insert(path);
             }
         }
         Ok(stored)
     }
 
-    /// Returns the paths directly in `directories` whose names match.
+    /// Returns the paths directly in `directories` whose names match; with `for_directories` only
+    /// those of directories.
     fn matches(
         &self,
         directories: &BTreeSet<Vec<u8>>,
         pattern: &Pattern,
+        for_directories: bool,
     ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
         let mut found = BTreeSet::new();
         for directory in directories {
-            for name in self.names_in(directory)? {
+            for name in self.names_in(directory, for_directories)? {
                 if pattern.matches(&joined(b"", &name)) {
                     add(&mut found, joined(directory, &name))?;
                 }
@@ -157,7 +164,11 @@ impl Search<'_> {
     }
 
     /// Returns the names of the stored objects and of the filespaces directly in `directory`.
-    fn names_in(&self, directory: &[u8]) -> Result<BTreeSet<Vec<u8>>, ClientError> {
+    fn names_in(
+        &self,
+        directory: &[u8],
+        for_directories: bool,
+    ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
         let within = joined(directory, b"");
         let mounted = self.filespaces.iter().filter_map(|filespace| {
             let rest = mount_point(filespace).strip_prefix(&within[..])?;
@@ -169,7 +180,8 @@ impl Search<'_> {
             let selection = Selection::of_directory(&place.filespace, place.below());
             let mut listing = self.link.list(&selection.with_versions(self.which))?;
             while let Some(entries) = listing.next()? {
-                let entries = entries.iter();
+                let entries =
+                    entries.iter().filter(|entry| !for_directories || is_directory(entry));
                 names.extend(entries.map(|entry| entry.object.name.as_bytes().to_vec()));
             }
         }
@@ -199,7 +211,8 @@ impl Search<'_> {
                 while let Some(entries) = listing.next()? {
                     for entry in entries {
                         let path = absolute(&filespace, &entry.directory.join(&entry.object.name));
-                        if pattern.matches(&path) {
+                        let is_meant = !self.for_directories || is_directory(&entry);
+                        if is_meant && pattern.matches(&path) {
                             add(&mut found, path)?;
                         }
                     }
@@ -207,6 +220,23 @@ impl Search<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Returns true if the server has what `path` stands for.
+    fn is_stored(&self, path: &[u8]) -> Result<bool, ClientError> {
+        if !self.for_directories {
+            return self.has(path);
+        }
+        for place in places(self.filespaces.iter().map(Vec::as_slice), path) {
+            let selection = Selection::of_object(&place).with_versions(self.which);
+            let mut listing = self.link.list(&selection)?;
+            while let Some(entries) = listing.next()? {
+                if entries.iter().any(is_directory) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Returns true if the server has the object at `path`, or an object in it.
@@ -219,6 +249,10 @@ impl Search<'_> {
         }
         Ok(false)
     }
+}
+
+fn is_directory(entry: &Entry) -> bool {
+    entry.object.stat.kind == Kind::Directory
 }
 
 pub(crate) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {

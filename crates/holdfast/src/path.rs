@@ -100,6 +100,20 @@ pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
     of_node(&paths.iter().map(|path| bytes(path)).collect::<Vec<_>>())
 }
 
+/// Returns the absolute forms of `paths`, which may have wildcards. Then a slash at the end stays:
+/// it says that only directories are meant.
+pub(crate) fn patterns(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
+    let given: Vec<Vec<u8>> = paths.iter().map(|path| bytes(path)).collect();
+    let resolved = of_node(&given)?;
+    let with_slash = |(given, mut path): (&Vec<u8>, Vec<u8>)| {
+        if given.ends_with(b"/") && client::has_wildcards(&path) {
+            path.push(b'/');
+        }
+        path
+    };
+    Ok(given.iter().zip(resolved).map(with_slash).collect())
+}
+
 /// Returns the absolute forms of `paths`, as the server names them.
 pub(crate) fn of_node(paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, CommandError> {
     let is_absolute = |path: &Vec<u8>| path.starts_with(b"/");
@@ -166,6 +180,16 @@ mod tests {
         let raw = OsStr::from_bytes(b"/mnt/caf\xe9");
         assert_eq!(from_name_text(raw).as_deref(), Some(raw.as_bytes()));
         assert_eq!(from_name_text(OsStr::new("base64:*")), None);
+    }
+
+    #[test]
+    fn a_slash_at_the_end_of_a_pattern_stays() {
+        for (path, expected) in
+            [("/a/*/", "/a/*/"), ("/a/*", "/a/*"), ("/a/b/", "/a/b"), ("/*/../b/", "/b")]
+        {
+            let found = patterns(&[PathBuf::from(path)]).expect("is absolute");
+            assert_eq!(found, [expected.as_bytes()], "{path}");
+        }
     }
 
     #[test]

@@ -86,6 +86,13 @@ fn a_list_understands_wildcards() {
     // A pattern names objects. Their content comes with --recursive.
     check("*/notes", &[], &["/bob/notes"]);
     check("*/notes", &["--recursive"], &["/bob/notes", "/bob/notes/st*r", "/bob/notes/star"]);
+    // A slash at the end of a pattern stands for directories only.
+    check("ann/letters*/", &[], &["/ann/letters"]);
+    check("*/*/", &[], &["/ann/letters", "/bob/letters", "/bob/notes"]);
+    check(".../letters/", &[], &["/ann/letters", "/bob/letters"]);
+    check("*/notes/", &[], &["/bob/notes"]);
+    let no_directory = scene.node.run(&["list", &pattern(&scene, "ann/letters/*/")]).expect(&[12]);
+    no_directory.says("nothing stored matches");
     // A stored name with a wildcard is that name.
     check("bob/notes/st*r", &[], &["/bob/notes/st*r"]);
     check("bob/notes/st\\*r", &[], &["/bob/notes/st*r"]);
@@ -106,6 +113,17 @@ fn a_restore_understands_wildcards_and_lists_of_paths() {
         .expect(&[0])
         .counts(&[("restored", 2)]);
     assert_eq!(fs::read(out.join("two.txt")).unwrap(), b"22");
+
+    let out = scene.scratch.folder("directories");
+    let folders = pattern(&scene, "bob/*/");
+    let restored = scene.node.restore(Path::new(&folders), &out, &[]).expect(&[0]);
+    restored.counts(&[("restored", 5)]);
+    let files = pattern(&scene, "bob/notes/*/");
+    scene
+        .node
+        .restore(Path::new(&files), &out, &[])
+        .expect(&[12])
+        .says("nothing stored matches");
 
     let list = scene.scratch.join("list");
     let out = scene.scratch.folder("listed");

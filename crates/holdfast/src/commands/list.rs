@@ -52,7 +52,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let args = Args { link: args.reading.link(&args.link), ..args };
     match &args.path {
         Some(path) => {
-            let paths = path::on_node(std::slice::from_ref(path))?;
+            let paths = path::patterns(std::slice::from_ref(path))?;
             list_versions(&args, &paths[0], context)
         }
         None => list_filespaces(&args.link, context),
@@ -79,10 +79,14 @@ fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, 
         write(version, output);
         output.is_open()
     };
+    let literal = match path {
+        [start @ .., b'/'] if !start.is_empty() => start,
+        path => path,
+    };
     resumable(&waiter, |client, shown| {
         let paths = client.expand(path, &which, &origin)?;
         // A pattern names objects, and not their contents.
-        let content = match (args.recursive, paths.iter().all(|found| found == path)) {
+        let content = match (args.recursive, paths.iter().all(|found| found == literal)) {
             (true, _) => ListContent::Everything,
             (false, true) => ListContent::Direct,
             (false, false) => ListContent::None,

@@ -192,7 +192,7 @@ impl PathChoice<'_> {
         if let Some(listed) = self.filelist.paths()? {
             return Ok(Matches { paths: path::of_node(&listed)?, unmatched: Vec::new() });
         }
-        let paths = path::on_node(self.paths)?;
+        let paths = path::patterns(self.paths)?;
         context.waiter(link)?.ask(|client| self.expanded(&paths, client))
     }
 
