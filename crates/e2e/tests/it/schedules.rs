@@ -314,6 +314,11 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
             .collect::<Vec<_>>()
     };
     assert_eq!(names(&[]), ["nightly"]);
+    let listed = server.try_admin(&["schedule", "list"]).expect(&[0]).json();
+    let shown = server.admin(&["schedule", "show", "nightly"]);
+    assert!(listed["next_run"].is_string(), "{listed}");
+    assert_eq!(listed["next_run"], shown["next_runs"][0]);
+    assert_eq!(listed.get("next_runs"), None, "the list has one run of each schedule");
     assert_eq!(names(&["--all"]), [last_action(&server), "nightly".to_owned()]);
     server
         .try_admin(&["schedule", "associate", "nightly"])

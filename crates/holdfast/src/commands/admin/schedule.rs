@@ -483,6 +483,7 @@ struct ScheduleDocument<'a> {
     domains: Vec<&'a str>,
     changed: String,
     changed_by: &'a str,
+    next_run: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     next_runs: Vec<String>,
     /// The first nodes that follow the schedule now, by name or otherwise, and their number.
@@ -501,6 +502,7 @@ fn document<'a>(schedule: &'a Schedule, runs: &[Occurrence]) -> ScheduleDocument
         domains: Vec::new(),
         changed: moment::rfc3339(schedule.changed),
         changed_by: &schedule.changed_by,
+        next_run: runs.first().map(|run| moment::rfc3339(run.opens)),
         next_runs: runs.iter().map(|run| moment::rfc3339(run.opens)).collect(),
         followed_by: None,
         followed_by_total: None,
@@ -526,7 +528,10 @@ fn tell(schedule: &Schedule, runs: &[Occurrence], text: &str, context: &mut Cont
 fn list(schedules: &[Schedule], context: &mut Context) {
     if context.output.is_json() {
         for schedule in schedules {
-            context.output.json(&document(schedule, &[]));
+            // The table has no next run, either, in a zone that this machine does not know.
+            let runs = runs(&schedule.definition).unwrap_or_default();
+            let document = document(schedule, &runs);
+            context.output.json(&ScheduleDocument { next_runs: Vec::new(), ..document });
         }
         return;
     }
