@@ -166,9 +166,10 @@ fn first_paragraph(text: &str) -> String {
 
 /// Returns the hint for `word`, which is no command in the group with this name and definition:
 /// what the word of another program means, the command of the group that another word for the same
-/// act names, the group itself if it lists, otherwise commands of this name elsewhere, the commands
-/// that the word abbreviates, or the one that is similar. The last are commands elsewhere of which
-/// the word is the plural or the beginning. `after` has the words after the unknown one.
+/// act names, the group itself if it lists, the command of the group that has the word as its
+/// plural, otherwise commands of this name elsewhere, the commands that the word abbreviates, or
+/// the one that is similar. The last are commands elsewhere of which the word is the plural or the
+/// beginning. `after` has the words after the unknown one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,
@@ -185,6 +186,9 @@ fn command_meant(
     }
     if LIST_WORDS.contains(&word) && !group.is_subcommand_required_set() {
         return Some(question(&[named.to_owned()]));
+    }
+    if let Some(found) = plural_in(named, group, word, after) {
+        return Some(question(&[found]));
     }
     if let Some(found) = few(elsewhere(whole, &|name| name == word, after)) {
         return Some(question(&found));
@@ -211,13 +215,30 @@ fn few(commands: Vec<String>) -> Option<Vec<String>> {
     (1..=ELSEWHERE_MAX).contains(&commands.len()).then_some(commands)
 }
 
+/// Returns the word of which `word` is the plural; empty if it is none.
+fn singular_of(word: &str) -> String {
+    match word.strip_suffix("ies") {
+        Some(stem) => format!("{stem}y"),
+        None => word.strip_suffix('s').unwrap_or_default().to_owned(),
+    }
+}
+
+/// Returns the command of `group` that a plural of its name asks for: what the words `after` name,
+/// or its list.
+fn plural_in(named: &str, group: &clap::Command, word: &str, after: &[OsString]) -> Option<String> {
+    let is_meant = |inner: &&clap::Command| inner.get_name() == singular_of(word);
+    let inner = group.get_subcommands().filter(|inner| !inner.is_hide_set()).find(is_meant)?;
+    let (path, command) = named_from(format!("{named} {}", inner.get_name()), inner, after);
+    match command.find_subcommand("list") {
+        Some(_) => Some(format!("{path} list")),
+        None => Some(path),
+    }
+}
+
 /// Returns the commands anywhere of which `word` is the plural, which asks for their lists, or the
 /// beginning.
 fn loosely_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Option<Vec<String>> {
-    let singular = match word.strip_suffix("ies") {
-        Some(stem) => format!("{stem}y"),
-        None => word.strip_suffix('s').unwrap_or_default().to_owned(),
-    };
+    let singular = singular_of(word);
     let listed = |path: String| {
         if path.rsplit(' ').next() != Some(singular.as_str()) {
             return Some(path);
@@ -356,6 +377,8 @@ mod tests {
             "arch",
             "admin nod list",
             "admin nodes list",
+            "admin events",
+            "admin --server /srv schedules lst",
             "schedule list",
             "node list --json",
             "admin restore /home",
