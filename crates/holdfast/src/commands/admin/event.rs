@@ -8,7 +8,7 @@ use model::ServerTime;
 use policy::schedule::Work;
 use policy::schedule::event::EventState;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::schedule::parse_work;
 use crate::context::Context;
@@ -377,6 +377,9 @@ fn report_text(report: &str) -> String {
     let Ok(Value::Object(fields)) = serde_json::from_str(report) else {
         return log_text(report.as_bytes());
     };
+    if let Some(text) = expiration_text(&fields) {
+        return text;
+    }
     let line = |(name, value): (&String, &Value)| {
         let value = match value {
             Value::String(text) => text.clone(),
@@ -387,6 +390,26 @@ fn report_text(report: &str) -> String {
         Some(format!("  {}\n", model::printable(&line)))
     };
     fields.iter().filter_map(line).collect()
+}
+
+/// Returns the line for the numbers of an expiration at the server; `None` for another report.
+fn expiration_text(fields: &Map<String, Value>) -> Option<String> {
+    let number = |name: &str| fields.get(name)?.as_u64();
+    let unread = match number("damaged")? {
+        0 => String::new(),
+        unread => {
+            let directories = quantity::counted(unread, "directory");
+            format!("; {directories} could not be read, and stayed as before")
+        }
+    };
+    Some(format!(
+        "  {} expired, {}; {} examined, in {} of {}{unread}\n",
+        quantity::counted(number("expired")?, "version"),
+        quantity::bytes_with_unit(number("expired_bytes")?),
+        quantity::counted(number("examined")?, "version"),
+        quantity::count(number("done")?),
+        quantity::counted(number("total")?, "filespace"),
+    ))
 }
 
 /// Returns the lines of a log for a terminal.
@@ -485,6 +508,22 @@ mod tests {
         assert_eq!(after_table(b"one\ntwo\n"), "End of the log:\n  one\n  two\n");
         assert_eq!(after_table(b""), "Report:\n  expired bytes: 7\n  node: n\\x0a1\n");
         assert_eq!(report_text("no JSON\n"), "  no JSON\n");
+    }
+
+    /// The numbers stood there alone: examined 3, done 1, total 1.
+    #[test]
+    fn the_report_of_an_expiration_says_what_its_numbers_count() {
+        let report = |damaged: u64| {
+            let numbers = serde_json::json!({
+                "done": 1, "total": 2, "examined": 3, "expired": 1, "expired_bytes": 5,
+                "damaged": damaged,
+            });
+            report_text(&numbers.to_string())
+        };
+        let whole = "  1 version expired, 5 B; 3 versions examined, in 1 of 2 filespaces";
+        assert_eq!(report(0), format!("{whole}\n"));
+        let unread = "2 directories could not be read, and stayed as before";
+        assert_eq!(report(2), format!("{whole}; {unread}\n"));
     }
 
     #[test]
