@@ -84,7 +84,8 @@ impl ClientError {
             io::ErrorKind::PermissionDenied => ErrorKind::Refused,
             _ => ErrorKind::Usage,
         };
-        Self::new(kind, format!("cannot {verb} {}: {error}", path.display()))
+        let remedy = remedy(error.kind(), sys::process::is_root());
+        Self::new(kind, format!("cannot {verb} {}: {error}{remedy}", path.display()))
     }
 
     /// Returns the next step for the user, if the message does not have it.
@@ -107,6 +108,15 @@ impl ClientError {
             | ErrorKind::Usage
             | ErrorKind::Interrupted => None,
         }
+    }
+}
+
+/// Returns the end of a message about a file: who may use it, if that is the fault.
+fn remedy(kind: io::ErrorKind, is_root: bool) -> &'static str {
+    if kind == io::ErrorKind::PermissionDenied && !is_root {
+        "; run the command as root, or as the owner of the file"
+    } else {
+        ""
     }
 }
 
@@ -253,5 +263,13 @@ mod tests {
         let error = ClientError::file("write", std::path::Path::new("/x"), &full);
         assert_eq!(error.kind, ErrorKind::NoSpace);
         assert!(error.message.starts_with("cannot write /x: "), "{}", error.message);
+        assert!(!error.message.contains("as root"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_user_without_the_right_learns_who_has_it() {
+        let denied = io::ErrorKind::PermissionDenied;
+        assert_eq!(remedy(denied, false), "; run the command as root, or as the owner of the file");
+        assert_eq!((remedy(denied, true), remedy(io::ErrorKind::NotFound, false)), ("", ""));
     }
 }

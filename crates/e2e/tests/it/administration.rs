@@ -70,11 +70,25 @@ fn a_user_without_rights_is_told_who_has_them() {
     let program = scene.scratch.join("holdfast");
     fs::copy(binary(), &program).unwrap();
     fs::set_permissions(scene.scratch.path(), Permissions::from_mode(0o755)).unwrap();
-    let arguments = ["admin", "--server", scene.server.dir().to_str().unwrap(), "node", "list"];
-    let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    let refused = start(&program, &arguments, Path::new("/nonexistent"), Some(1234)).wait();
-    let refused = refused.expect(&[12]).says("needs root; run the command with sudo");
-    assert!(!refused.stderr.contains("is the server running"), "{refused}");
+    let dir = scene.server.dir().to_str().unwrap();
+    let refused = |words: &[&str]| {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        start(&program, &words, Path::new("/nonexistent"), Some(1234))
+            .wait()
+            .expect(&[12])
+    };
+    let admin = refused(&["admin", "--server", dir, "node", "list"]);
+    let admin = admin.says("needs root; run the command with sudo");
+    assert!(!admin.stderr.contains("is the server running"), "{admin}");
+    let server = refused(&["server", "run", dir]);
+    let server = server.says("server.toml cannot be read; run the command as root");
+    assert!(!server.stderr.contains("no server yet"), "{server}");
+    let (home, tree) = (scene.node.home().to_str().unwrap(), scene.tree.to_str().unwrap());
+    for command in ["backup", "restore"] {
+        let file = refused(&["--home", home, command, tree]);
+        file.says("client.toml")
+            .says("run the command as root, or as the owner of the file");
+    }
 }
 
 /// Returns the kinds of the events that a filter finds, newest first.

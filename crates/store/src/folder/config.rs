@@ -261,10 +261,21 @@ pub struct Credentials {
     pub ca_key: String,
 }
 
+/// Returns the end of the message that `server.toml` cannot be read: the next step.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; if there is no server yet, 'holdfast server init' makes one",
+        io::ErrorKind::PermissionDenied => {
+            "; run the command as root, or as the owner of the server's folder"
+        }
+        _ => "",
+    }
+}
+
 /// Fault of `server.toml`, or of a pool that it names.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("{path} cannot be read; if there is no server yet, 'holdfast server init' makes one")]
+    #[error("{path} cannot be read{}", remedy(.source))]
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not valid: {fault}")]
     Syntax { path: PathBuf, fault: String },
