@@ -97,8 +97,20 @@ pub(super) fn run(
     if args.detach {
         return Ok(detached(&started, context));
     }
-    let events = wait(&started, admin, context)?;
+    let events =
+        wait(&started, admin, context).map_err(|error| without_server(error, &started.schedule))?;
     Ok(highest_code(&events))
+}
+
+/// Adds to the loss of the server that the nodes go on without it.
+fn without_server(error: CommandError, schedule: &str) -> CommandError {
+    if !error.is_loss {
+        return error;
+    }
+    error.with_hint(format!(
+        "the action goes on at the nodes; once the server is back, 'holdfast admin event list \
+         --schedule {schedule}' shows what becomes of it"
+    ))
 }
 
 /// Returns why nodes do not begin now.
@@ -269,6 +281,15 @@ fn highest_code(events: &[ScheduledEvent]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lost_server_does_not_look_like_the_end_of_the_action() {
+        let error = |is_loss| CommandError { is_loss, ..CommandError::new("broke") };
+        let lost = without_server(error(true), "@1").hint.expect("a hint");
+        assert!(lost.starts_with("the action goes on at the nodes"), "{lost}");
+        assert!(lost.contains("event list --schedule @1"), "{lost}");
+        assert_eq!(without_server(error(false), "@1").hint, None);
+    }
 
     #[test]
     fn nodes_that_cannot_begin_now_are_named_with_the_reason() {
