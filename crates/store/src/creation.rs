@@ -7,7 +7,7 @@ use catalog::{Location, Pools as _};
 
 use crate::folder::config::{
     CA_CERTIFICATE, CA_KEY, CATALOG_FILE, Config, ConfigError, Credentials, InitError, MASTER_KEY,
-    make_empty,
+    check_empty, make_empty,
 };
 use crate::folder::database;
 use crate::folder::secrets::MASTER_BYTES;
@@ -36,6 +36,8 @@ pub fn init(
     credentials: &Credentials,
     new: NewServer<'_>,
 ) -> Result<Config, InitError> {
+    // The pool of a server in this folder would be called that of another server.
+    check_empty(folder)?;
     let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
     let NewServer { listen, pool, catalog, api } = new;
     let config = Config { api: api.map(str::to_owned), ..Config::new(listen, pool, catalog) };

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use e2e::clock;
-use e2e::harness::{Outcome, Process, binary, is_root, start};
+use e2e::harness::{Outcome, Process, Server, binary, is_root, start};
 use serde_json::Value;
 
 use crate::scene::{Scene, root_or_skip};
@@ -38,7 +38,7 @@ fn the_only_server_of_the_machine_is_found() {
 #[test]
 fn one_of_several_servers_is_named_by_a_variable() {
     let scene = Scene::new();
-    let other = e2e::harness::Server::start(&scene.scratch.join("other"));
+    let other = Server::start(&scene.scratch.join("other"));
     // Both servers announce themselves in the runtime folder of this home.
     let admin = |folder: &Path| {
         let variable = format!("HOLDFAST_SERVER={}", folder.display());
@@ -58,6 +58,15 @@ fn one_of_several_servers_is_named_by_a_variable() {
     let named = ["--server", other.dir().to_str().unwrap(), "node", "list"];
     let named = admin_at(scene.server.dir(), &named).expect(&[0]);
     assert!(!named.stdout.contains("anna"), "an option goes before all: {named}");
+}
+
+/// The message was that the pool in the folder is that of another server.
+#[test]
+fn a_folder_with_a_server_gets_no_other_one() {
+    let scene = Scene::new();
+    let refused = Server::init_with(scene.server.dir(), Server::free_port(), &[]);
+    assert_ne!(refused.code(), 0, "{refused}");
+    drop(refused.says("is the folder of a server already").says("holdfast server run"));
 }
 
 /// The message asked whether the server was running.

@@ -302,6 +302,8 @@ pub enum ConfigError {
 pub enum InitError {
     #[error("{folder} is not empty; choose a new folder for the server")]
     NotEmpty { folder: PathBuf },
+    #[error("{folder} is the folder of a server already; 'holdfast server run' starts it")]
+    Exists { folder: PathBuf },
     #[error("{pool} is the pool of another server; choose another place for the new server's pool")]
     PoolTaken { pool: String },
     #[error("{address} is not an address to listen on; give HOST:PORT")]
@@ -435,7 +437,13 @@ pub(crate) fn check_empty(folder: &Path) -> Result<(), InitError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => true,
         Err(error) => return Err(failed(error)),
     };
-    if is_empty { Ok(()) } else { Err(InitError::NotEmpty { folder: folder.to_owned() }) }
+    match is_empty {
+        true => Ok(()),
+        false if std::fs::symlink_metadata(folder.join(CONFIG_FILE)).is_ok() => {
+            Err(InitError::Exists { folder: folder.to_owned() })
+        }
+        false => Err(InitError::NotEmpty { folder: folder.to_owned() }),
+    }
 }
 
 /// Creates the folder if it does not exist. Fails if the folder is not empty.

@@ -48,7 +48,7 @@ fn a_server_is_made_again_from_its_pools_and_the_recovery_file() {
     let keys = |folder: &Path| std::fs::read(folder.join(MASTER_KEY)).expect("is read");
     assert_eq!(keys(&folder), keys(server.path()));
     let again = recover(&folder, &text, &places_moved(&server));
-    assert!(matches!(again, Err(RecoveryError::Init(InitError::NotEmpty { .. }))), "{again:?}");
+    assert!(matches!(again, Err(RecoveryError::Init(InitError::Exists { .. }))), "{again:?}");
 }
 
 #[test]
