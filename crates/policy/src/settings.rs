@@ -25,8 +25,8 @@ pub use decision::{Offers, Rank};
 pub use rollout::{Share, ShareError, chosen_first};
 pub use table::{SETTINGS, Setting, Sway, find, of_flag};
 pub use value::{
-    Kind, PathWords, PathWordsError, RATE_BYTES_MIN, VALUE_BYTES_MAX, Value, ValueError,
-    parse_escaped, path_words, split_words,
+    DirectoryWordError, Kind, PathWords, PathWordsError, RATE_BYTES_MIN, VALUE_BYTES_MAX, Value,
+    ValueError, directory_words, is_plain_directory, parse_escaped, path_words, split_words,
 };
 
 use serde::{Deserialize, Serialize};

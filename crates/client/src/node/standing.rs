@@ -388,7 +388,9 @@ fn to_toml(value: Value) -> toml::Value {
 /// A value of the node's file, for people: in the form of option sets.
 fn shown(kind: Kind, value: &toml::Value) -> String {
     match value {
-        toml::Value::String(text) if kind == Kind::Paths => text.replace(',', "\\x2c"),
+        toml::Value::String(text) if matches!(kind, Kind::Paths | Kind::Directories) => {
+            text.replace(',', "\\x2c")
+        }
         toml::Value::String(text) => text.clone(),
         toml::Value::Boolean(is_on) => if *is_on { "yes" } else { "no" }.to_owned(),
         toml::Value::Array(values) if values.iter().all(toml::Value::is_table) => {

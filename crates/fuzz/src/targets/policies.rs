@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use model::{ClassId, Kind};
 use policy::schedule::{Blackout, Definition, MonthDays, Months, Times, Weekdays, Weeks};
-use policy::settings::{self, SetOption, Share, find, path_words, split_words};
+use policy::settings::{
+    self, SetOption, Share, directory_words, find, is_plain_directory, path_words, split_words,
+};
 use policy::statement::parse_list;
 use policy::{
     Limit, Mode, Operation, Pattern, PolicySet, Selection, Serialization, Source, Statement,
@@ -161,6 +163,10 @@ fn check_setting(input: &[u8]) {
     if setting.kind == settings::Kind::Paths {
         let words = path_words(&split_words(value)).expect("the value was parsed");
         assert!(words.paths.iter().chain(&words.left_out).all(|path| path.starts_with(b"/")));
+    }
+    if setting.kind == settings::Kind::Directories {
+        let words = directory_words(&split_words(value)).expect("the value was parsed");
+        assert!(words.iter().all(|path| is_plain_directory(path)));
     }
 }
 

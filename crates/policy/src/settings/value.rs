@@ -39,6 +39,8 @@ pub enum Kind {
     Path,
     /// Paths and words of a list of what is backed up.
     Paths,
+    /// Directories from the root.
+    Directories,
     /// Shell commands that the server may start.
     Commands,
     /// Limits by time of day.
@@ -107,6 +109,12 @@ impl Kind {
                 path_words(&words).map_err(|error| ValueError::expecting(error.to_string()))?;
                 Ok(Value::List(words))
             }
+            Self::Directories => {
+                let words = split_words(text);
+                directory_words(&words)
+                    .map_err(|error| ValueError::expecting(error.to_string()))?;
+                Ok(Value::List(words))
+            }
             Self::Commands => match text {
                 "all" | "none" => own(true),
                 _ => Ok(Value::List(split_words(text))),
@@ -142,6 +150,7 @@ impl Kind {
             Self::Paths => {
                 "all-local, paths, and -/PATH to leave out, separated by commas".to_owned()
             }
+            Self::Directories => "directories from the root, separated by commas".to_owned(),
             Self::Commands => "all, none, or a list of commands".to_owned(),
             Self::Windows => {
                 "windows of limits separated by semicolons, as in 'mon-fri 08:00-18:00 send=10M \
@@ -276,6 +285,27 @@ pub fn path_words(words: &[String]) -> Result<PathWords, PathWordsError> {
     }
 }
 
+/// Reason why a list of directories is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("directories below the root, without '.', '..' and double slashes, and not '{0}'")]
+pub struct DirectoryWordError(String);
+
+/// Parses the words of a list of directories. Paths are in escaped form.
+pub fn directory_words(words: &[String]) -> Result<Vec<Vec<u8>>, DirectoryWordError> {
+    let directory = |word: &String| {
+        let path = parse_escaped(word).map(without_end).filter(|path| is_plain_directory(path));
+        path.ok_or_else(|| DirectoryWordError(word.clone()))
+    };
+    words.iter().map(directory).collect()
+}
+
+/// Returns true if `path` can be the path of a directory below the root, as a walk names it.
+pub fn is_plain_directory(path: &[u8]) -> bool {
+    let Some(names) = path.strip_prefix(b"/") else { return false };
+    let mut parts = names.split(|&byte| byte == b'/');
+    parts.all(|part| !matches!(part, b"" | b"." | b"..")) && !path.contains(&0)
+}
+
 /// Returns the path without slashes at its end.
 fn without_end(mut path: Vec<u8>) -> Vec<u8> {
     while path.len() > 1 && path.ends_with(b"/") {
@@ -380,6 +410,18 @@ mod tests {
         assert!(found.all_local);
         assert_eq!(found.left_out, [b"/scratch".to_vec()]);
         assert_eq!(found.paths, [b"/odd,\xff\\".to_vec()]);
+    }
+
+    #[test]
+    fn directories_are_below_the_root() {
+        let parse = |text: &str| directory_words(&split_words(text));
+        let found = parse("/srv/projects/, /odd\\x2c\\xff\\\\").expect("a list");
+        assert_eq!(found, [b"/srv/projects".to_vec(), b"/odd,\xff\\".to_vec()]);
+        assert_eq!(parse("").expect("no directory"), [] as [Vec<u8>; 0]);
+        for wrong in ["/", "//", "home", "/a/../b", "/a/./b", "/a//b", "/a\\x00", "/a, b", "/a\\q"]
+        {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     proptest! {

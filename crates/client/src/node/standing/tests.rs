@@ -85,7 +85,7 @@ fn every_setting_of_an_option_set_reaches_the_configuration() {
             Kind::Length => "9m",
             Kind::Compression => "7",
             Kind::Text => "word",
-            Kind::Path | Kind::Paths => "/path",
+            Kind::Path | Kind::Paths | Kind::Directories => "/path",
             Kind::Commands => "none",
             Kind::Windows => "send=1M",
         };
