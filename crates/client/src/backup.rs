@@ -147,19 +147,20 @@ fn attempt(
     sys::process::raise_open_files();
     let progress = &tally.progress;
     let (paths, without_content) = (options.targets.paths(), options.without_content);
+    let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };
+    let mut rules =
+        Rules::load(home, link.hello(), options.inclexcl.as_deref(), &options.excludes, operation)?;
+    let virtual_filespaces = &rules.virtual_filespaces;
     let scopes = match options.expands_wildcards {
         true => {
             let paths = matches::expanded(paths, tally);
             if progress.is_stopped() {
                 return Err(ClientError::interrupted());
             }
-            scope::by_filespace(&paths, without_content, tally)?
+            scope::by_filespace(&paths, virtual_filespaces, without_content, tally)?
         }
-        false => scope::by_filespace(paths, without_content, tally)?,
+        false => scope::by_filespace(paths, virtual_filespaces, without_content, tally)?,
     };
-    let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };
-    let mut rules =
-        Rules::load(home, link.hello(), options.inclexcl.as_deref(), &options.excludes, operation)?;
     if let Some(class) = options.archive.as_ref().and_then(|archive| archive.class.as_ref()) {
         rules.bind_all_to(class)?;
     }

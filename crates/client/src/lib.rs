@@ -39,6 +39,7 @@ mod rules;
 mod source;
 mod stages;
 mod tuning;
+mod virtual_filespaces;
 mod wildcards;
 
 use std::path::Path;
@@ -108,6 +109,7 @@ pub use restore::{
 pub use rules::{FileTreatment, SpaceRules};
 pub use stages::{CompressorKind, CompressorWork, StageTime, Stages};
 pub use tuning::{CompressionChoice, JournalChoice, Stillness, Tuning, UnknownChoice};
+pub use virtual_filespaces::VirtualFilespaces;
 pub use wildcards::{has_wildcards, topmost};
 pub use wire::PORT;
 

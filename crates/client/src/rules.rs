@@ -12,6 +12,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::hello::{Class, Hello, OptionSet};
 use crate::node::home::Home;
 use crate::report::Exclusion;
+use crate::virtual_filespaces::VirtualFilespaces;
 
 /// File with the node's own statements, unless `client.toml` names another file.
 const LIST_FILE: &str = "inclexcl";
@@ -30,6 +31,8 @@ pub(crate) struct Rules {
     has_treatments: bool,
     has_tags: bool,
     has_left_contents: bool,
+    /// Directories that are filespaces of their own.
+    pub(crate) virtual_filespaces: VirtualFilespaces,
     /// Facts about the rules that the user should know.
     pub(crate) warnings: Vec<String>,
 }
@@ -90,7 +93,10 @@ impl Rules {
         let patterns = excludes.iter().map(Vec::as_slice);
         let selection = Selection::new(own, of_server, patterns)
             .map_err(|(index, error)| usage(format!("--exclude number {}: {error}", index + 1)))?;
-        Ok(Self::new(selection, hello, home.config.dirmc.as_deref(), operation))
+        let virtual_filespaces = VirtualFilespaces::of(&home.standing)?;
+        let mut rules = Self::new(selection, hello, home.config.dirmc.as_deref(), operation);
+        rules.warnings.extend(virtual_filespaces.warnings());
+        Ok(Self { virtual_filespaces, ..rules })
     }
 
     fn new(selection: Selection, hello: &Hello, dirmc: Option<&str>, operation: Operation) -> Self {
@@ -130,6 +136,7 @@ impl Rules {
             directory_class,
             bound,
             selection,
+            virtual_filespaces: VirtualFilespaces::default(),
             warnings,
         }
     }
@@ -266,13 +273,13 @@ impl Rules {
         self.selection.tags().find(|(_, tag)| is_there(tag) && is_tag(tag))
     }
 
-    /// Returns the index of the statement that excludes the file system mounted at `path`.
+    /// Returns the index of the statement that excludes the filespace `path`.
     pub(crate) fn excludes_filesystem(&self, path: &[u8]) -> Option<usize> {
         if self.is_plain() || self.operation == Operation::Archive {
             return None;
         }
         // An unknown type matches no statement, but the path may still match a statement.
-        let name = sys::mount::filesystem_type(path).ok().flatten().unwrap_or_default();
+        let name = self.virtual_filespaces.filesystem_type(path).unwrap_or_default();
         self.selection.excludes_filesystem(path, &name)
     }
 

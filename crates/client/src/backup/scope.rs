@@ -8,6 +8,7 @@ use sys::Dir;
 use super::tally::Tally;
 use crate::error::{ClientError, ErrorKind};
 use crate::report::Failure;
+use crate::virtual_filespaces::VirtualFilespaces;
 
 /// Filespace, and the targets in it.
 pub(super) struct Scope<'a> {
@@ -31,12 +32,13 @@ impl Scope<'_> {
 /// if no path is left. Paths below others are looked at once, unless they are `without_content`.
 pub(super) fn by_filespace(
     paths: &[Vec<u8>],
+    virtual_filespaces: &VirtualFilespaces,
     without_content: bool,
     tally: &Tally,
 ) -> Result<BTreeMap<Vec<u8>, Vec<Vec<u8>>>, ClientError> {
     let mut scopes: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
     for path in paths {
-        match locate(path) {
+        match locate(path, virtual_filespaces) {
             Ok((filespace, target)) => scopes.entry(filespace).or_default().push(target),
             Err(error) => {
                 tally.fail(Failure { path: path.clone(), error: error.to_string() });
@@ -64,8 +66,8 @@ pub(super) fn by_filespace(
 
 /// Splits a path into filespace and target. Fails for a pseudo file system, such as that of
 /// processes.
-fn locate(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
-    let (filespace, target) = sys::mount::filespace_root(path)?;
+fn locate(path: &[u8], virtual_filespaces: &VirtualFilespaces) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let (filespace, target) = virtual_filespaces.locate(path)?;
     if Dir::open(&filespace)?.is_pseudo()? {
         return Err(io::Error::other("a pseudo file system is not backed up"));
     }
@@ -91,6 +93,7 @@ mod tests {
 
     use super::*;
     use crate::progress::Progress;
+    use crate::virtual_filespaces::tests::virtual_filespaces;
 
     #[test]
     fn targets_below_others_are_looked_at_once() {
@@ -115,9 +118,26 @@ mod tests {
         let tally = Tally::new(Arc::new(Progress::default()));
         for (without_content, expected) in [(true, 2), (false, 1)] {
             let paths = [below.clone(), above.clone(), below.clone()];
-            let scopes = by_filespace(&paths, without_content, &tally).expect("they exist");
+            let scopes =
+                by_filespace(&paths, &VirtualFilespaces::default(), without_content, &tally)
+                    .expect("they exist");
             assert_eq!(scopes.values().map(Vec::len).sum::<usize>(), expected);
         }
+    }
+
+    #[test]
+    fn a_virtual_filespace_has_targets_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("a path");
+        std::fs::create_dir(top.join("own")).expect("made");
+        std::fs::write(top.join("own/file"), "").expect("written");
+        let path = |name: &str| top.join(name).to_str().expect("a text").to_owned();
+        let list = virtual_filespaces(&[&path("own")]);
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let paths = [path("own/file").into_bytes(), path("").into_bytes()];
+        let scopes = by_filespace(&paths, &list, false, &tally).expect("they exist");
+        assert_eq!(scopes.len(), 2);
+        assert_eq!(scopes[path("own").as_bytes()], [b"/file".to_vec()]);
     }
 
     #[test]
@@ -127,17 +147,20 @@ mod tests {
         let missing = [&there[..], b"/none"].concat();
         let tally = Tally::new(Arc::new(Progress::default()));
         let scopes =
-            by_filespace(&[there, missing.clone()], false, &tally).expect("one path exists");
+            by_filespace(&[there, missing.clone()], &VirtualFilespaces::default(), false, &tally)
+                .expect("one path exists");
         assert_eq!(scopes.len(), 1);
         assert_eq!(tally.report().failed, 1);
         let tally = Tally::new(Arc::new(Progress::default()));
-        let error = by_filespace(&[missing], false, &tally).expect_err("no path exists");
+        let error = by_filespace(&[missing], &VirtualFilespaces::default(), false, &tally)
+            .expect_err("no path exists");
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
 
     #[test]
     fn what_the_kernel_makes_up_is_refused() {
-        let error = locate(b"/proc/self").expect_err("a pseudo file system");
+        let error =
+            locate(b"/proc/self", &VirtualFilespaces::default()).expect_err("a pseudo file system");
         assert!(error.to_string().contains("pseudo"));
     }
 }

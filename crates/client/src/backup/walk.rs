@@ -164,12 +164,14 @@ impl Walk<'_> {
         buffer: &mut Vec<u8>,
         outlets: &Outlets,
     ) {
+        let is_virtual = self.is_virtual_filespace(&task);
         let listed = self.crew.measure(|| {
             let dir = match &task.name {
                 Some(name) => Arc::new(task.parent.open_dir(name.as_bytes())?),
                 None => Arc::clone(&task.parent),
             };
             let found = match task.looks() {
+                _ if is_virtual => self.pass(&dir, &task)?,
                 true => self.list(&dir, &task, listing)?,
                 false => self.pass(&dir, &task)?,
             };
@@ -179,6 +181,7 @@ impl Walk<'_> {
             Ok((dir, Some(found))) if task.looks() => {
                 self.sort_out(&mut task, &dir, found, buffer, outlets);
             }
+            Ok(_) if is_virtual => {}
             Ok((dir, Some(found))) => {
                 self.queue.push(&mut self.aimed_children(&mut task, &dir, &found));
             }
@@ -195,8 +198,15 @@ impl Walk<'_> {
         }
     }
 
+    /// Returns true if what is in this directory belongs to a filespace of its own. Here the
+    /// directory counts as empty.
+    fn is_virtual_filespace(&self, task: &Task) -> bool {
+        let path = || absolute_dir(self.filespace, &task.path);
+        task.path.as_bytes() != b"/" && self.rules.virtual_filespaces.has(path)
+    }
+
     /// Passes through a directory that is not looked at, towards others below it. Returns its
-    /// device; `None` if the walk does not enter the directory.
+    /// device without any entry; `None` if the walk does not enter the directory.
     fn pass(&self, dir: &Dir, task: &Task) -> std::io::Result<Option<DirectoryEntries>> {
         let device_id = dir.stat_self()?.device_id;
         if device_id != task.device_id && !self.enters(dir, task)? {

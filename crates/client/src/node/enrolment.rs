@@ -82,6 +82,7 @@ pub fn enrol(
         journal_full_walk_days: default_full_walk_days(),
         paths: None,
         cross_filesystems: None,
+        virtual_filespaces: None,
         limit_rate_send: None,
         limit_rate_receive: None,
         priority: None,

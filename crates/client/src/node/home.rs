@@ -98,6 +98,11 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub(crate) cross_filesystems: Option<bool>,
+    /// Directories that are filespaces of their own. The filespace around a directory leaves out
+    /// what is in it. In a path, `\xNN` is a byte, and `\\` is a backslash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
+    pub(crate) virtual_filespaces: Option<Vec<String>>,
     /// Maximum number of bytes that a command sends in a second, as in `10M`. It comes before
     /// `limits`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -288,7 +288,8 @@ impl Standing {
 }
 
 /// Settings whose values the configuration has as text, and which are checked by their kinds.
-const CHECKED: [&str; 5] = ["image-rate", "image-snapshot", "paths", "priority", "replace"];
+const CHECKED: [&str; 6] =
+    ["image-rate", "image-snapshot", "paths", "priority", "replace", "virtual-filespaces"];
 
 /// Returns a fault of `client.toml`, which has `text`, on one line.
 pub(super) fn syntax(text: &str, error: &toml::de::Error) -> String {

@@ -93,7 +93,7 @@ impl Setting {
 }
 
 /// All settings, by name.
-pub const SETTINGS: [Setting; 40] = [
+pub const SETTINGS: [Setting; 41] = [
     open(
         "agent-commands",
         "agent.commands",
@@ -428,6 +428,15 @@ pub const SETTINGS: [Setting; 40] = [
         "Number of objects after which a transaction ends.",
     )
     .flagged(),
+    open(
+        "virtual-filespaces",
+        "virtual_filespaces",
+        Kind::Directories,
+        "backup, archive, preview, explain",
+        "none",
+        "Directories that are filespaces of their own. The filespace around a directory leaves out \
+         what is in it.",
+    ),
     open(
         "wait",
         "wait",

@@ -17,6 +17,7 @@ use super::*;
 use crate::progress::Progress;
 use crate::report::BackupReport;
 use crate::rules::tests::rules;
+use crate::virtual_filespaces::tests::virtual_filespaces;
 
 /// Pages of directories, with their digests.
 type Pages = Vec<(DirPath, PageKey)>;
@@ -66,12 +67,15 @@ fn digester() -> Digester {
 struct Scene {
     folder: TempDir,
     list: &'static str,
+    /// Virtual filespaces.
+    own: &'static [&'static str],
     expires: bool,
 }
 
 impl Scene {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder"), list: "", expires: true }
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder, list: "", own: &[], expires: true }
     }
 
     /// Makes a file, and the folders above it.
@@ -96,7 +100,8 @@ impl Scene {
         };
         let (queue, crew, inventory) = (Queue::default(), Crew::new(1, 1), of_pages(known));
         let tally = Tally::new(Arc::new(Progress::default()));
-        let (rules, answers) = (rules(self.list, Operation::Backup), Answers::default());
+        let (mut rules, answers) = (rules(self.list, Operation::Backup), Answers::default());
+        rules.virtual_filespaces = virtual_filespaces(self.own);
         queue.push(&mut starts.iter().map(task).collect());
         let walk = Walk {
             filespace: b"/fs",
@@ -198,6 +203,25 @@ fn rules_decide_what_is_walked() {
         let expected = expected.iter().map(|path| path.as_bytes().to_vec()).collect();
         assert_eq!(scene.walk(&Vec::new()).paths(), expected, "{list}");
     }
+}
+
+#[test]
+fn a_virtual_filespace_is_an_empty_directory_of_the_filespace_around_it() {
+    let mut scene = Scene::new();
+    ["a/one", "a/own/two", "a/own/below/three", "b"]
+        .iter()
+        .for_each(|name| scene.write(name));
+    let known = scene.walk(&Vec::new()).pages();
+    scene.own = &["/fs/a/own", "/fs"];
+    let plain = ["/a", "/a/one", "/a/own", "/b"];
+    let plain: BTreeSet<_> = plain.iter().map(|path| path.as_bytes().to_vec()).collect();
+    assert_eq!(scene.walk(&Vec::new()).paths(), plain, "its own root is walked");
+    // Its former content is gone from here: the objects directly in it, with all that is below.
+    let walked = scene.walk(&known);
+    let [changed] = &walked.changed[..] else { panic!("one directory") };
+    assert_eq!((changed.path.as_bytes(), changed.entries.len()), (&b"/a/own/"[..], 0));
+    assert!(changed.is_whole && changed.unreadable.is_empty());
+    assert_eq!((walked.unknown.len(), walked.report.failed), (0, 0));
 }
 
 #[test]

@@ -172,6 +172,8 @@ fn the_section_of_options_is_read_by_names() {
         ("paths = [\"home\"]\n", "paths"),
         ("paths = [\"-/scratch\"]\n", "paths"),
         ("priority = \"high\"\n", "priority"),
+        ("virtual_filespaces = [\"home\"]\n", "virtual_filespaces"),
+        ("virtual_filespaces = [\"/\"]\n", "virtual_filespaces"),
         ("options = 1\n", "options"),
     ] {
         let error = home(lines, &[]).err().expect("refused");
@@ -185,6 +187,8 @@ fn values_of_the_file_are_shown_as_they_are_written_in_option_sets() {
     let lines = "paths = [\"all-local\", '/odd,\\xff']\n[[limits]]\nfrom = \"22:00\"\n\
                  days = \"fri\"\nsend = \"10M\"\n[[limits]]\nreceive = \"20M\"\n";
     check(lines, &[], "paths", ("all-local, /odd\\x2c\\xff", "client.toml line 3"));
+    let directories = "virtual_filespaces = ['/a,b', '/odd\\xff']\n";
+    check(directories, &[], "virtual-filespaces", ("/a\\x2cb, /odd\\xff", "client.toml line 3"));
     let limits = "fri 22:00-00:00 send=10M; receive=20M";
     check(lines, &[], "limits", (limits, "client.toml line 4"));
     assert!(find("limits").expect("a setting").kind.parse(limits).is_ok());
