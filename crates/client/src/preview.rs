@@ -68,7 +68,9 @@ fn rules_of(link: &Link, home: &Home, options: &PreviewOptions) -> Result<Rules,
 }
 
 fn explain_one(rules: &Rules, path: &[u8]) -> Result<Decision, ClientError> {
-    let found = sys::mount::filespace_root(path)
+    let found = rules
+        .virtual_filespaces
+        .locate(path)
         .ok()
         .and_then(|(filespace, target)| Some((stat(&filespace, &target)?, filespace, target)));
     let Some(((kind, bytes), filespace, target)) = found else {
@@ -271,7 +273,8 @@ fn below(
             }
             let enters = entry.included
                 && found.stat.kind == Kind::Directory
-                && found.device_id == device_id;
+                && found.device_id == device_id
+                && !rules.virtual_filespaces.has(|| of_entry.clone());
             if !visit(&entry) {
                 return Ok(false);
             }
