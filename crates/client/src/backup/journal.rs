@@ -32,6 +32,7 @@ use crate::options::{BackupOptions, Targets};
 use crate::path::absolute;
 use crate::report::JournalUse;
 use crate::tuning::JournalChoice;
+use crate::virtual_filespaces::VirtualFilespaces;
 
 /// Maximum number of changed directories that are looked at one by one. With more of them a walk is
 /// not much slower.
@@ -118,8 +119,12 @@ enum Refusal {
 fn ask(run: Run<'_>, mount_point: &[u8], targets: &[Vec<u8>]) -> Result<Prospect, Refusal> {
     let reason = |text: String| Refusal::Reason(text);
     ordinary(run.options, targets).map_err(|text| reason(text.to_owned()))?;
-    let places = Places::of(mount_point).map_err(|error| reason(error.to_string()))?;
-    let key = AnchorKey(digester(run).key_of(mount_point));
+    let virtual_filespaces = &run.rules.virtual_filespaces;
+    let places = Places::of(mount_point).map_err(|error| {
+        let is_virtual = virtual_filespaces.has(|| mount_point.to_vec());
+        reason(if is_virtual { VIRTUAL.to_owned() } else { error.to_string() })
+    })?;
+    let key = AnchorKey(digester(run).key_of(&anchored(mount_point, virtual_filespaces)));
     let begun = Conversation::begin(&run.home.folder, mount_point, key);
     let (conversation, beginning) = begun.map_err(|error| match error {
         ConversationError::NoWatcher => Refusal::NoWatcher,
@@ -136,6 +141,23 @@ fn ask(run: Run<'_>, mount_point: &[u8], targets: &[Vec<u8>]) -> Result<Prospect
         last: beginning.last,
         full_walk_after: Duration::from_secs(u64::from(days) * 86_400),
     })
+}
+
+/// Reason why a virtual filespace is walked.
+const VIRTUAL: &str =
+    "the journal is that of a file system, and this is a virtual filespace in one";
+
+/// Returns the text that an anchor of the filespace is made for: its mount point, and the virtual
+/// filespaces in it. Another list of them changes what is in the filespace, without a report of the
+/// kernel.
+fn anchored(mount_point: &[u8], virtual_filespaces: &VirtualFilespaces) -> Vec<u8> {
+    let mut text = mount_point.to_vec();
+    for path in virtual_filespaces.below(mount_point) {
+        // No path has a NUL byte.
+        text.push(0);
+        text.extend_from_slice(path);
+    }
+    text
 }
 
 /// Fails if the backup is not an ordinary incremental of a whole filespace.
@@ -410,6 +432,7 @@ impl Ending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::virtual_filespaces::tests::virtual_filespaces;
 
     fn options() -> BackupOptions {
         BackupOptions {
@@ -432,6 +455,15 @@ mod tests {
         ] {
             ordinary(&options, targets).expect_err("no ordinary incremental");
         }
+    }
+
+    #[test]
+    fn an_anchor_is_for_the_virtual_filespaces_too() {
+        let list = virtual_filespaces(&["/data/own", "/srv/own"]);
+        assert_eq!(anchored(b"/data", &list), b"/data\0/data/own");
+        assert_eq!(anchored(b"/", &list), b"/\0/data/own\0/srv/own");
+        assert_eq!(anchored(b"/data/own", &list), b"/data/own");
+        assert_eq!(anchored(b"/data", &VirtualFilespaces::default()), b"/data");
     }
 
     #[test]

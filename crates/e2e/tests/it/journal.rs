@@ -583,3 +583,26 @@ fn the_socket_is_for_its_owner_alone() {
         .permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
 }
+
+/// Changes below a virtual filespace are none of the file system around it, and a
+/// new virtual filespace is no fault of the journal.
+#[test]
+fn a_virtual_filespace_is_left_out_without_an_alarm() {
+    let Some(site) = Site::ext4() else { return };
+    let own = site.top().join("own");
+    plant_files(&own, 5, 100, 2);
+    let site = site.anchored();
+    site.set("virtual_filespaces", &format!("['{}']", own.display()));
+    site.walks("no complete backup").counts(&[("expired", 6), ("failed", 0)]);
+    let (inside, outside) = (own.join("folder-00/file-0000"), site.top().join("tree/new"));
+    fs::write(inside, "changed").unwrap();
+    fs::write(outside, "new").unwrap();
+    fs::create_dir_all(own.join("further/below")).unwrap();
+    let done = site.by_journal();
+    assert!(done.count("backed_up") >= 1 && done.count("expired") == 0, "{done}");
+    site.nothing_is_missing("changes at both sides of a virtual filespace");
+    let first = site.scene.node.backup(&own, &[]).expect(&[0]);
+    assert!(journal(&first)["reason"].as_str().unwrap().contains("virtual filespace"), "{first}");
+    first.counts(&[("failed", 0), ("expired", 0)]);
+    site.by_journal().counts(&[("expired", 0)]);
+}
