@@ -4,6 +4,8 @@
 use serde::Serialize;
 use sys::Dir;
 
+use crate::virtual_filespaces::VirtualFilespaces;
+
 /// Source of a backup.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Source {
@@ -22,6 +24,12 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// Describes the file system with the filespace `path`.
+    pub(crate) fn of_filespace(path: &[u8], virtual_filespaces: &VirtualFilespaces) -> Self {
+        let filesystem_type = virtual_filespaces.filesystem_type(path);
+        Self { filesystem_type, ..Self::of(path) }
+    }
+
     /// Describes the file system that is mounted at `mount_point`. What cannot be found out is
     /// absent.
     pub(crate) fn of(mount_point: &[u8]) -> Self {

@@ -11,7 +11,8 @@ use super::tally::Tally;
 use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::backup::{PageChange, PageKey};
-use crate::path::absolute;
+use crate::path::{absolute, absolute_dir};
+use crate::virtual_filespaces::VirtualFilespaces;
 
 /// Object that is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +59,7 @@ pub(super) struct Expiries<'a> {
     pub(super) link: &'a Link,
     pub(super) filespace: &'a [u8],
     pub(super) tally: &'a Tally,
+    pub(super) virtual_filespaces: &'a VirtualFilespaces,
     pub(super) pages: Vec<Expiry>,
     /// True if the backup has looked at some directories only. The objects of the others are kept.
     pub(super) is_by_journal: bool,
@@ -91,14 +93,30 @@ impl Expiries<'_> {
         let kept = self.kept(gone)?;
         let refuses = policy::expiry_guard::refuses(gone, kept);
         if refuses {
-            self.tally.warn(format!(
-                "{gone} of {} objects in {} are gone; they were not expired, because this looks \
-                 like an unmounted disk; if they were deleted, run again with --confirm-expire",
-                gone.saturating_add(kept),
-                model::escaped(self.filespace),
-            ));
+            let all = gone.saturating_add(kept);
+            let filespace = model::escaped(self.filespace);
+            self.tally.warn(match self.moved() {
+                None => format!(
+                    "{gone} of {all} objects in {filespace} are gone; they were not expired, \
+                     because this looks like an unmounted disk; if they were deleted, run again \
+                     with --confirm-expire"
+                ),
+                Some(place) => format!(
+                    "{gone} of {all} objects in {filespace} are no longer in it; they were not \
+                     expired, because there are so many; {} is now a filespace of its own: if \
+                     that is meant, back it up, and run again with --confirm-expire",
+                    model::escaped(&place)
+                ),
+            });
         }
         Ok(refuses)
+    }
+
+    /// Returns a virtual filespace from which objects are gone here, because they belong to it.
+    fn moved(&self) -> Option<Vec<u8>> {
+        let pages = self.pages.iter().filter(|page| !page.gone.is_empty());
+        let mut directories = pages.map(|page| absolute_dir(self.filespace, &page.path));
+        directories.find(|path| self.virtual_filespaces.has(|| path.clone()))
     }
 
     /// Returns the number of objects of the last backup that still exist.

@@ -96,7 +96,8 @@ impl Session<'_> {
         if self.options.dry_run {
             return Ok(());
         }
-        let source = Source::of(mount_point(self.scope.filespace));
+        let virtual_filespaces = &self.context.rules.virtual_filespaces;
+        let source = Source::of_filespace(mount_point(self.scope.filespace), virtual_filespaces);
         outbox.close(is_complete, self.tally().report().summary_since(&before, Some(&source)))?;
         if let Some(ending) = ending {
             ending.settle(self.tally());
@@ -122,7 +123,15 @@ impl Session<'_> {
     ) -> Result<Expiries<'_>, ClientError> {
         let Scope { filespace, .. } = *self.scope;
         let (link, tally) = (self.context.link, self.tally());
-        let of = |pages, is_by_journal| Expiries { link, filespace, tally, pages, is_by_journal };
+        let virtual_filespaces = &self.context.rules.virtual_filespaces;
+        let of = |pages, is_by_journal| Expiries {
+            link,
+            filespace,
+            tally,
+            virtual_filespaces,
+            pages,
+            is_by_journal,
+        };
         let keeps_notes = journal.is_some();
         if let Some(journal) = journal
             && let Some(aim) = journal.aim(self)
