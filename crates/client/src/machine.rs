@@ -9,6 +9,7 @@ use policy::settings::{path_words, split_words};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::node::standing::Standing;
+use crate::virtual_filespaces::VirtualFilespaces;
 
 /// Setting that names the paths.
 const SETTING: &str = "paths";
@@ -19,7 +20,8 @@ const DEFAULT: &str = "all-local";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MachinePaths {
     pub paths: Vec<Vec<u8>>,
-    /// All mounts, with the decision about each, if the setting asks for the local file systems.
+    /// All mounts and virtual filespaces, with the decision about each, if the setting asks for the
+    /// local file systems.
     pub mounts: Option<Vec<MountStanding>>,
     /// Mount points that the setting leaves out although no local file system is there.
     pub unknown: Vec<Vec<u8>>,
@@ -34,10 +36,12 @@ pub fn machine_paths(standing: &Standing) -> Result<MachinePaths, ClientError> {
     if !words.all_local {
         return Ok(MachinePaths { paths: words.paths, mounts: None, unknown: Vec::new() });
     }
+    let virtual_filespaces = VirtualFilespaces::of(standing)?;
     let table = sys::mount::table().map_err(|error| {
         ClientError::new(ErrorKind::Usage, format!("cannot read the table of mounts: {error}"))
     })?;
-    let mounts = local::decide(&local::parse_mounts(&table), is_directory, &words.left_out);
+    let mut mounts = local::decide(&local::parse_mounts(&table), is_directory, &words.left_out);
+    mounts.extend(virtual_filespaces.standings(&mounts, &words.left_out));
     let is_local = |mount: &&MountStanding| mount.standing == MountDecision::Local;
     let mut paths: Vec<Vec<u8>> =
         mounts.iter().filter(is_local).map(|mount| mount.point.clone()).collect();
