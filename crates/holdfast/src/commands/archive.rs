@@ -86,7 +86,9 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };
-    let commands = args.around.commands(&context.standing(&args.link)?);
+    let standing = context.standing(&args.link)?;
+    backup::check_filespaces(&standing, context)?;
+    let commands = args.around.commands(&standing);
     let progress = context.progress()?;
     let report = around::run(
         &commands,

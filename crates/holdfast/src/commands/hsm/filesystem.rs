@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::hsm::{AskError, FilesystemSettings, FilesystemState, PathText, Reply, Request, Settings};
+use client::VirtualFilespaces;
 use model::escaped;
 use serde::Serialize;
 
+use super::super::backup::managed_around;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::output;
@@ -117,6 +119,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandErr
     let settings = Settings::load(&home).map_err(|error| wrong(&error))?;
     if !settings.has(&mount_point) {
         check_new(&mount_point, &settings)?;
+        check_virtual(&home, &mount_point)?;
     }
     let filesystem = Settings::change(&home, |settings| {
         let at = settings.filesystems.iter().position(|known| known.mount_point == mount_point);
@@ -248,6 +251,17 @@ fn check_new(mount_point: &[u8], settings: &Settings) -> Result<(), CommandError
         }
     }
     Ok(())
+}
+
+/// Fails if the settings name a virtual filespace in the file system. A machine that is not yet
+/// enrolled has no such settings.
+fn check_virtual(home: &Path, mount_point: &[u8]) -> Result<(), CommandError> {
+    let Ok(standing) = client::standing(home, false) else { return Ok(()) };
+    let virtual_filespaces = VirtualFilespaces::of(&standing)?;
+    match virtual_filespaces.below(mount_point).next() {
+        None => Ok(()),
+        Some(path) => Err(managed_around(path, mount_point)),
+    }
 }
 
 /// Stop managing a file system, which must have no migrated files
