@@ -9,7 +9,9 @@ pub mod settings;
 
 use std::ffi::OsString;
 
-use crate::options::Options;
+use policy::settings::is_plain_directory;
+
+use crate::options::{Entry, Fault, Options};
 
 pub(crate) use domain::braceless;
 pub use domain::{Domain, DomainError, domain};
@@ -38,6 +40,8 @@ const KIB: u64 = 1 << 10;
 const TRANSACTION_BYTES_MIN: u64 = 1 << 20;
 const TRANSACTION_BYTES_MAX: u64 = 1 << 30;
 const HOUR_MINUTES: u64 = 60;
+/// Option that names directories that are filespaces of their own.
+const VIRTUAL: &str = "VIRTUALMOUNTPOINT";
 /// Maximum number of minutes between two connections of an agent.
 const POLL_MINUTES_MAX: u64 = 44_640;
 
@@ -49,6 +53,7 @@ pub fn keys(options: &Options) -> Vec<Key> {
         choice_keys(options),
         command_keys(options),
         agent_keys(options),
+        virtual_key(options).into_iter().collect(),
     ]
     .concat();
     keys.sort_by_key(|key| key.name);
@@ -128,6 +133,39 @@ fn choice_keys(options: &Options) -> Vec<Key> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Returns the key of the directories that are filespaces of their own. A path that cannot be one
+/// is a fault of the option files.
+fn virtual_key(options: &Options) -> Option<Key> {
+    // In a list, a comma that is written so is part of a path.
+    let word = |path: Vec<u8>| model::escaped(&path).replace(',', "\\x2c");
+    let paths = virtual_points(options).into_iter().filter(|path| is_plain_directory(path));
+    let words: Vec<String> = paths.map(word).collect();
+    key("virtual_filespaces", VIRTUAL, (!words.is_empty()).then_some(Value::List(words)))
+}
+
+/// Returns a fault for each line of VIRTUALMOUNTPOINT whose directory cannot be a filespace.
+pub fn virtual_faults(options: &Options) -> Vec<Fault> {
+    let fault = |(entry, path): (&Entry, Vec<u8>)| {
+        let reason = format!(
+            "{VIRTUAL}: {} is no directory below the root; name it from the root, without '.', \
+             '..' and double slashes",
+            model::escaped(&path)
+        );
+        (!is_plain_directory(&path)).then(|| Fault { place: entry.place.clone(), reason })
+    };
+    let entries = options.all(VIRTUAL).into_iter();
+    entries.zip(virtual_points(options)).filter_map(fault).collect()
+}
+
+/// Returns the directories that VIRTUALMOUNTPOINT names, without slashes at their ends.
+pub fn virtual_points(options: &Options) -> Vec<Vec<u8>> {
+    let without_slash = |entry: &&Entry| match entry.value.trim_ascii() {
+        [path @ .., b'/'] if !path.is_empty() => path.to_vec(),
+        path => path.to_vec(),
+    };
+    options.all(VIRTUAL).iter().map(without_slash).collect()
 }
 
 fn command_keys(options: &Options) -> Vec<Key> {
@@ -289,7 +327,24 @@ mod tests {
         check("snapshotproviderfs LINUX_LVM", &["snapshot = Text(\"lvm\")"]);
         check("imagegapsize 0", &["all_blocks = Flag(true)"]);
         check("imagegapsize 32k", &[]);
+        check(
+            "virtualmountp /srv/projects/\nvirtualm \"/srv/a, b\\x\"",
+            &["virtual_filespaces = List([\"/srv/projects\", \"/srv/a\\\\x2c b\\\\\\\\x\"])"],
+        );
         check("memoryefficientbackup yes\nssl yes\ntcpwindowsize 0", &[]);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_a_filespace_is_a_fault() {
+        let options = options("virtualm /data/a\nvirtualm home/b\nvirtualm /\nvirtualm /c/../d");
+        let faults = virtual_faults(&options);
+        let shown: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        let [relative, root, dots] = &shown[..] else { panic!("{shown:?}") };
+        assert!(relative.contains("VIRTUALMOUNTPOINT: home/b is no directory"), "{relative}");
+        assert!(root.contains("VIRTUALMOUNTPOINT: / is no directory"), "{root}");
+        assert!(dots.contains("VIRTUALMOUNTPOINT: /c/../d is no directory"), "{dots}");
+        let keys = keys(&options);
+        assert_eq!(keys[0].value, Value::List(vec!["/data/a".to_owned()]));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub fn of_option(option: &'static Definition) -> Option<&'static str> {
         Kind::Word(words) => words.iter().map(|word| word.as_bytes().to_vec()).collect(),
         Kind::Number { min, .. } => vec![min.to_string().into_bytes()],
         Kind::Size { min_kib, .. } => vec![min_kib.to_string().into_bytes()],
-        _ => vec![b"x".to_vec()],
+        _ => vec![b"x".to_vec(), b"/x".to_vec()],
     };
     let key = samples.iter().find_map(|sample| key_of(option, sample))?;
     policy::settings::find(key.name).map(|setting| setting.name)
@@ -117,6 +117,7 @@ mod tests {
         check("SCHEDMODE", "polling", "agent-mode=polling");
         check("QUERYSCHEDPERIOD", "12", "agent-poll-minutes=720");
         check("SNAPSHOTPROVIDERFS", "linux_lvm", "snapshot=lvm");
+        check("VIRTUALMOUNTPOINT", "/srv/projects", "virtual-filespaces=/srv/projects");
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Options of backups and archives.
 
-use crate::options::definition::{
-    Definition, Homes, Kind, done, flag, needless, option, partly, refused,
-};
+use crate::options::definition::{Definition, Homes, Kind, done, flag, needless, option, refused};
 
 const MEMORY: &str = "a backup takes a bounded amount of memory, whatever the number of files";
 const ATTRIBUTES: &str = "access control lists and attributes are always kept and compared";
@@ -97,10 +95,9 @@ pub(super) const OPTIONS: &[Definition] = &[
         "VIRTUALMountpoint",
         Kind::Path,
         Homes::SYS,
-        partly(
-            "an operand that is this directory is descended into, and exclude.fs leaves its \
-             content out, whose versions stay; it has no file space and no date of its own, \
-             because it belongs to those of the file system that it is in",
+        done(
+            "virtual_filespaces in client.toml: it is a file space of its own, which the file \
+             space around it leaves out",
         ),
     ),
     option("INCLexcl", Kind::Path, Homes::ANY, done("a list of statements, in place of this line")),

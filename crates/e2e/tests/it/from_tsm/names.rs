@@ -173,37 +173,46 @@ fn lines_of_objects_have_sizes_whatever_the_names_are() {
     assert_eq!(words[..3], ["Normal", "File-->", "1,234"], "{done}");
 }
 
-/// A directory of VIRTUALMOUNTPOINT has no file space of its own, so that its backup moves no date.
+/// A directory of VIRTUALMOUNTPOINT is a file space of its own, as soon as the import has told the
+/// node.
 #[test]
-fn a_virtual_mount_point_is_a_directory_of_its_file_system() {
+fn a_virtual_mount_point_is_a_file_space_of_its_own() {
     let site = Site::new(1);
+    let own = site.scene.tree.join("own");
+    fs::create_dir(&own).unwrap();
+    let file = own.join("letter");
+    fs::write(&file, b"to be kept").unwrap();
+    let (own, file) = (own.to_str().unwrap(), file.to_str().unwrap());
     let system = site.options.with_file_name("dsm.sys");
-    let text = fs::read_to_string(&system).unwrap();
-    fs::write(&system, text.replace("/srv/projects", site.tree())).unwrap();
-    let options = format!("SErvername tsm1\nDOMAIN {}\n", site.tree());
-    fs::write(&site.options, &options).unwrap();
-    for words in [vec!["i", site.tree()], vec!["i"]] {
-        site.dsmc(&words).expect(&[0]);
+    let text = fs::read_to_string(&system).unwrap().replace("/srv/projects", own);
+    fs::write(&system, &text).unwrap();
+    fs::write(&site.options, format!("SErvername tsm1\nDOMAIN {own}\n")).unwrap();
+    let files = [system.to_str().unwrap(), site.options.to_str().unwrap()];
+    let dsm = |command: &str| site.scene.node.run(&[&["dsm", command], &files[..]].concat());
+    dsm("check").expect(&[0]).says("virtual_filespaces in client.toml");
+    dsm("import").expect(&[0]).says("virtual_filespaces");
+    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    let mut dates = Vec::new();
+    for words in [vec!["i"], vec!["i", own]] {
+        site.dsmc(&words).expect(&[0]).says(&format!("backup of volume '{own}'"));
         let shown = site.dsmc(&["q", "fi", "-json"]).expect(&[0]).json_lines();
-        assert!(shown[0]["last_backup"].is_null(), "{words:?}: {shown:?}");
+        assert_eq!((shown.len(), &shown[0]["filespace"]), (1, &own.into()));
+        dates.push(shown[0]["last_backup"].clone());
     }
+    assert!(dates[0].is_string() && dates[0] != dates[1], "both move its date: {dates:?}");
+
+    // The file system around it leaves it out.
+    site.dsmc(&["i", &format!("{}/", site.tree()), "-su=yes"]).expect(&[0]);
+    fs::remove_file(file).unwrap();
+    site.dsmc(&["restore", &format!("{own}/*")]).expect(&[0]);
+    assert_eq!(fs::read(file).unwrap(), b"to be kept");
+    site.dsmc(&["q", "fi"]).expect(&[0]).says(own);
+    site.dsmc(&["delete", "filespace", own, "-noprompt"]).expect(&[0]);
+    site.dsmc(&["q", "ba", file]).expect(&[8]);
     site.dsmc(&["q", "ba", site.scene.file(0).to_str().unwrap()]).expect(&[0]);
-    let list = site.options.with_file_name("inclexcl.list");
-    fs::write(&list, format!("exclude.fs {}\n", site.tree())).unwrap();
-    let above = site.scene.tree.parent().unwrap();
-    let shown = site.dsmc(&["preview", "backup", &format!("{}/*", above.display()), "-json"]);
-    let rows = shown.expect(&[0]).json_lines();
-    let row = rows.iter().find(|row| row["path"] == site.tree()).unwrap();
-    assert_eq!(row["included"], false, "{row}");
-    let (system, user) = (system.to_str().unwrap(), site.options.to_str().unwrap());
-    site.scene
-        .node
-        .run(&["dsm", "check", system, user])
-        .expect(&[0])
-        .says("carried out in part");
-    fs::write(&site.options, format!("{options}DOMAIN /home\n")).unwrap();
-    let shown = site.dsmc(&["q", "options", "DOMAIN"]).expect(&[0]);
-    assert_eq!(shown.stdout.matches("DOMAIN: ").count(), 2, "{shown}");
+
+    fs::write(&system, text.replace(own, "own")).unwrap();
+    dsm("check").expect(&[4]).says("own is no directory below the root");
 }
 
 #[test]

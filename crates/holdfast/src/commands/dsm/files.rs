@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use dsm::configuration::{virtual_faults, virtual_points};
 use dsm::options::{Entry, Fault, Options, Place, Stanza, StanzaError, System};
 use dsm::selection::{Translation, parse_list, translate};
 
@@ -225,17 +226,6 @@ fn load_in_any_case(places: &Places) -> Result<Site, CommandError> {
     Ok(site)
 }
 
-/// Returns the directories that VIRTUALMOUNTPOINT names.
-pub(super) fn virtual_points(options: &Options) -> Vec<Vec<u8>> {
-    let points = options.all("VIRTUALMOUNTPOINT").into_iter();
-    points
-        .map(|entry| match &entry.value[..] {
-            [path @ .., b'/'] if !path.is_empty() => path.to_vec(),
-            path => path.to_vec(),
-        })
-        .collect()
-}
-
 /// Returns the option that names a stanza.
 fn server_name(name: &str) -> Entry {
     Entry {
@@ -268,6 +258,7 @@ fn statements(options: &Options, faults: &mut Vec<Fault>) -> Translation {
     }
     let mut translation = translate(&entries);
     translation.leave_out_points(&virtual_points(options));
+    faults.extend(virtual_faults(options));
     faults.append(&mut translation.faults);
     translation
 }

@@ -226,6 +226,7 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
         session.complain(&format!("ANS1092W No file space is called '{shown}'"));
         return Ok(WARNED);
     }
+    let virtual_filespaces = session.virtual_filespaces()?;
     session.say_all(filespace_heading());
     for (number, filespace) in named {
         if session.is_json() {
@@ -236,7 +237,7 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
             });
             continue;
         }
-        let kind = sys::mount::filesystem_type(&filespace.name).ok().flatten();
+        let kind = virtual_filespaces.filesystem_type(&filespace.name);
         let kind = kind.unwrap_or_else(|| "unknown".to_owned());
         let last = filespace.last_backup.map(clock::moment);
         let name = model::escaped(&filespace.name);

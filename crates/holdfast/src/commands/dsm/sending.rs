@@ -4,15 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
+use client::VirtualFilespaces;
 use dsm::client::{self as plan, Action, Last, PathSource, Spec};
-use dsm::configuration::{Domain, domain};
+use dsm::configuration::{Domain, domain, virtual_points};
 use dsm::forms::Forms;
 use dsm::lines::{Totals, session_report};
 use policy::local::{self, Standing};
 use serde_json::{Value, json};
 
 use super::child::{self, Child, Event, Outcome};
-use super::files::virtual_points;
 use super::joining;
 use super::local_files::{self, Target};
 use super::session::Session;
@@ -41,9 +41,16 @@ struct Sources {
     absent: Vec<(String, String)>,
     /// True if the operands name only directories without files directly in them.
     is_done: bool,
+    /// Directories that are filespaces of their own.
+    virtual_filespaces: VirtualFilespaces,
 }
 
 impl Sources {
+    /// Returns true if a filespace begins at `path`.
+    fn is_filespace(&self, path: &[u8]) -> bool {
+        local_files::is_mount_point(path) || self.virtual_filespaces.is_filespace(path)
+    }
+
     fn is_empty(&self) -> bool {
         self.trees.is_empty() && self.files.is_empty() && self.named.is_empty()
     }
@@ -102,7 +109,8 @@ fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, Comm
 
 /// Returns the paths that the operands, the list, or the domain name.
 fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
-    let mut sources = Sources::default();
+    let virtual_filespaces = session.virtual_filespaces()?;
+    let mut sources = Sources { virtual_filespaces, ..Sources::default() };
     if let Some(list) = session.options().get("FILELIST") {
         let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
         let listed = local_files::filelist(&list.value, literal)?;
@@ -111,11 +119,12 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
     }
     if session.command.operands.is_empty() {
         if let Some(domain) = domain(session.options())? {
-            sources.trees = domain_paths(&domain)?;
+            sources.trees = domain_paths(&domain, &sources)?;
         }
         return Ok(sources);
     }
-    let (descends, virtual_points) = (session.descends(), virtual_points(session.options()));
+    let (descends, mut virtual_points) = (session.descends(), virtual_points(session.options()));
+    virtual_points.extend(sources.virtual_filespaces.below(b"/").map(<[u8]>::to_vec));
     for spec in local_specs(session)? {
         // A name that stands for nothing does not keep the others from being sent.
         if let Some(failure) = absence(&spec) {
@@ -168,8 +177,8 @@ fn is_named(session: &Session<'_>, path: &[u8]) -> bool {
     session.action() != Action::Archive && !local_files::is_directory(path)
 }
 
-/// Returns the mount points of a domain.
-fn domain_paths(domain: &Domain) -> Result<Vec<Vec<u8>>, CommandError> {
+/// Returns the filespaces of a domain.
+fn domain_paths(domain: &Domain, sources: &Sources) -> Result<Vec<Vec<u8>>, CommandError> {
     let mut paths = Vec::new();
     if domain.all_local {
         let table = sys::mount::table().map_err(|error| {
@@ -178,21 +187,27 @@ fn domain_paths(domain: &Domain) -> Result<Vec<Vec<u8>>, CommandError> {
         let is_directory = |point: &[u8]| {
             std::fs::metadata(OsStr::from_bytes(point)).is_ok_and(|found| found.is_dir())
         };
-        let mounts = local::decide(&local::parse_mounts(&table), is_directory, &domain.left_out);
+        let mut mounts =
+            local::decide(&local::parse_mounts(&table), is_directory, &domain.left_out);
+        mounts.extend(sources.virtual_filespaces.standings(&mounts, &domain.left_out));
         let mounts = mounts.into_iter().filter(|mount| mount.standing == Standing::Local);
         paths.extend(mounts.map(|mount| mount.point));
     }
     paths.extend(domain.paths.iter().filter(|path| !domain.left_out.contains(path)).cloned());
-    check_left_out(domain, &paths)?;
+    check_left_out(domain, &paths, sources)?;
     if paths.is_empty() {
         return Err(CommandError::new("ANS1149E the domain has no file system on this machine"));
     }
     Ok(paths)
 }
 
-/// Fails for a directory of the domain that it leaves out and that is no file system, because a
+/// Fails for a directory of the domain that it leaves out and that is no filespace, because a
 /// backup would take it with what is around it.
-fn check_left_out(domain: &Domain, paths: &[Vec<u8>]) -> Result<(), CommandError> {
+fn check_left_out(
+    domain: &Domain,
+    paths: &[Vec<u8>],
+    sources: &Sources,
+) -> Result<(), CommandError> {
     let is_inside = |left_out: &[u8]| {
         paths.iter().any(|path| {
             let path = path.strip_suffix(b"/").unwrap_or(path);
@@ -202,7 +217,7 @@ fn check_left_out(domain: &Domain, paths: &[Vec<u8>]) -> Result<(), CommandError
     let wrong = domain.left_out.iter().find(|left_out| {
         is_inside(left_out)
             && local_files::is_directory(left_out)
-            && !local_files::is_mount_point(left_out)
+            && !sources.is_filespace(left_out)
     });
     let Some(path) = wrong else { return Ok(()) };
     let shown = model::escaped(path);
@@ -283,7 +298,7 @@ fn parts(session: &Session<'_>, sources: &Sources) -> Vec<(Part, Vec<Vec<u8>>)> 
     let has_files = !sources.files.is_empty();
     if !sources.trees.is_empty() || sources.is_empty() {
         let sending = PathSource::Trees;
-        let is_whole = |path: &Vec<u8>| local_files::is_mount_point(path);
+        let is_whole = |path: &Vec<u8>| sources.is_filespace(path);
         let (whole, partial): (Vec<_>, Vec<_>) = sources.trees.iter().cloned().partition(is_whole);
         let (of_whole, of_partial) = match session.command.operands.is_empty() {
             true => (Origin::Domain, Origin::DomainDirectory),

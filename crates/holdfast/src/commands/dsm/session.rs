@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use client::Hello;
+use client::{Hello, VirtualFilespaces};
 use dsm::client::{Action, Command};
 use dsm::forms::Forms;
 use dsm::options::{Options, Place};
@@ -171,6 +171,12 @@ impl<'c> Session<'c> {
         self.remark(&format!("  Server date/time: {now}"));
         self.remark("");
         self.tell_missing();
+    }
+
+    /// Returns the directories that are filespaces of their own, by the settings of the node.
+    pub(super) fn virtual_filespaces(&self) -> Result<VirtualFilespaces, CommandError> {
+        let standing = client::standing(&self.home, false)?;
+        Ok(VirtualFilespaces::of(&standing)?)
     }
 
     /// Says which options of the files have no effect until they are imported.
