@@ -198,6 +198,8 @@ mod units;
 #[cfg(test)]
 mod versions;
 #[cfg(test)]
+mod virtual_filespaces;
+#[cfg(test)]
 mod volumes;
 #[cfg(test)]
 mod volumes_by_request;

@@ -1,0 +1,146 @@
+//! Virtual filespaces: directories that are filespaces of their own.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use e2e::harness::{Image, Node};
+use e2e::manifest::assert_same;
+
+use crate::scene::{Scene, manifest, names, plant_files, root_or_skip};
+
+const IMAGE_BYTES: u64 = 400 << 20;
+/// Name of a directory that is no text, and has the comma that separates the words of a list.
+const NAME: &[u8] = b"own,\xff";
+
+/// Puts the directory, which is written as `escaped`, into the node's file.
+fn make_virtual(node: &Node, escaped: &Path) {
+    let path = node.home().join("client.toml");
+    let text = fs::read_to_string(&path).expect("the node is enrolled");
+    let line = format!("virtual_filespaces = ['{}']", escaped.display());
+    fs::write(&path, format!("{line}\n{text}")).expect("is written");
+}
+
+/// Makes a file system below the scene's folder; `None` if this machine cannot make it.
+fn image(scene: &Scene, mkfs: &[&str]) -> Option<Image> {
+    if !root_or_skip("a file system of its own") {
+        return None;
+    }
+    let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("mounted"));
+    let image = Image::mount(&file, IMAGE_BYTES, mkfs, &folder);
+    if image.is_none() {
+        e2e::skip::say(&format!("{} or a loop mount does not work on this machine", mkfs[0]));
+    }
+    image
+}
+
+#[test]
+fn a_directory_that_becomes_a_filespace_leaves_the_one_around_it() {
+    let scene = Scene::with_files(5, 200);
+    let own = scene.tree.join(OsStr::from_bytes(NAME));
+    plant_files(&own, 60, 200, 2);
+    scene.backup();
+    let objects = manifest(&own).len() - 1;
+    make_virtual(&scene.node, &scene.tree.join("own,\\xff"));
+    let first = scene.node.backup(&own, &[]).expect(&[0]);
+    first.counts(&[("backed_up", objects + 1), ("expired", 0), ("failed", 0)]);
+
+    // Most of what the filespace around it had is elsewhere now: nothing expires unasked.
+    let refused = scene.node.backup(&scene.tree, &[]).expect(&[8]).counts(&[("expired", 0)]);
+    refused.says("is now a filespace of its own").says("--confirm-expire");
+    let confirmed = scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    confirmed.counts(&[("expired", objects), ("failed", 0)]);
+    let around = scene.restore("around", &[]);
+    assert_eq!(names(&around.join(OsStr::from_bytes(NAME))), [] as [Vec<u8>; 0]);
+
+    // From here on, each backup is about its own part.
+    fs::remove_file(own.join("folder-00/file-0000")).unwrap();
+    fs::write(own.join("folder-01/file-0055"), "changed").unwrap();
+    scene.backup().counts(&[("expired", 0), ("backed_up", 0)]);
+    let one = scene.node.backup(&own.join("folder-01/file-0055"), &[]).expect(&[0]);
+    let one = one.counts(&[("backed_up", 1), ("expired", 0)]);
+    assert!(one.json()["filespaces"][0]["bytes"].is_string(), "{one}");
+    scene.node.backup(&own, &[]).expect(&[0]).counts(&[("expired", 1)]);
+    let (folder, out) = (own.join("folder-01"), scene.scratch.folder("out"));
+    scene.node.restore(&folder, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_same(&manifest(&folder), &manifest(&out.join("folder-01")));
+    scene.node.verify().expect(&[0]);
+}
+
+#[test]
+fn a_preview_and_a_listing_are_about_the_same_filespace_as_a_backup() {
+    let scene = Scene::with_files(2, 100);
+    let own = scene.tree.join("own");
+    plant_files(&own, 3, 100, 2);
+    make_virtual(&scene.node, &own);
+    let shown = scene.node.run(&["explain", "--option", "virtual-filespaces", "--json"]);
+    assert_eq!(shown.expect(&[0]).json()["value"], own.to_str().unwrap());
+    for (path, objects) in [(&scene.tree, 5), (&own, 5)] {
+        let words = ["preview", path.to_str().unwrap(), "--json"];
+        let rows = scene.node.run(&words).expect(&[0]).json_lines();
+        assert_eq!(rows.len(), objects, "{rows:?}");
+        scene
+            .node
+            .backup(path, &[])
+            .expect(&[0])
+            .counts(&[("backed_up", objects as u64)]);
+    }
+    let rows = scene.node.run(&["list", "--json"]).expect(&[0]).json_lines();
+    let listed = rows.iter().find(|row| row["filespace"] == own.to_str().unwrap());
+    assert_eq!(listed.expect("a filespace")["active_objects"], 5, "{rows:?}");
+    // An archive of the directory around it leaves it out, as a backup does.
+    let words = ["archive", scene.tree.to_str().unwrap(), "--json"];
+    scene.node.run(&words).expect(&[0]).counts(&[("backed_up", 5)]);
+}
+
+#[test]
+fn a_link_is_no_filespace_and_a_path_that_cannot_be_one_is_refused() {
+    let scene = Scene::with_files(2, 100);
+    let link = scene.tree.join("link");
+    std::os::unix::fs::symlink("folder-00", &link).unwrap();
+    make_virtual(&scene.node, &link);
+    let done = scene.node.backup(&scene.tree, &[]).expect(&[8]);
+    done.says("link is not a directory").counts(&[("backed_up", 5), ("failed", 0)]);
+    let path = scene.node.home().join("client.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(link.to_str().unwrap(), "/")).unwrap();
+    scene.node.backup(&scene.tree, &[]).expect(&[12]).says("virtual_filespaces");
+}
+
+#[test]
+fn a_managed_file_system_has_no_virtual_filespace() {
+    let scene = Scene::new();
+    let Some(image) = image(&scene, &["mkfs.ext4", "-q", "-F"]) else { return };
+    let own = image.path().join("own");
+    fs::create_dir(&own).unwrap();
+    let add = ["hsm", "add", image.path().to_str().unwrap()];
+    make_virtual(&scene.node, &own);
+    scene.node.run(&add).expect(&[12]).says("cannot be a virtual filespace");
+    let path = scene.node.home().join("client.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("virtual_filespaces", "#virtual_filespaces")).unwrap();
+    scene.node.run(&add).expect(&[0]);
+    fs::write(&path, text).unwrap();
+    for command in ["backup", "archive"] {
+        let done = scene.node.run(&[command, scene.tree.to_str().unwrap()]).expect(&[12]);
+        done.says("is managed").says("virtual-filespaces");
+    }
+}
+
+#[test]
+fn a_snapshot_for_a_virtual_filespace_is_that_of_its_file_system() {
+    let scene = Scene::new();
+    let Some(image) = image(&scene, &["mkfs.btrfs", "--quiet"]) else { return };
+    let own = image.path().join("a/own");
+    plant_files(&own, 20, 500, 4);
+    fs::write(image.path().join("around"), "x").unwrap();
+    make_virtual(&scene.node, &own);
+    let done = scene.node.backup(&own, &["--snapshot", "btrfs"]).expect(&[0]);
+    done.counts(&[("backed_up", manifest(&own).len()), ("failed", 0)]);
+    let out = scene.scratch.folder("out");
+    scene.node.restore(&own.join("folder-00"), &out, &[]).expect(&[0]);
+    assert_same(&manifest(&own.join("folder-00")), &manifest(&out.join("folder-00")));
+    let left = names(image.path());
+    assert!(!left.iter().any(|name| name.starts_with(b".holdfast")), "{left:?}");
+}
