@@ -116,10 +116,13 @@ impl VirtualFilespaces {
         is_there: impl Fn(&[u8]) -> bool,
     ) -> Vec<MountStanding> {
         let excluded = MountDecision::LeftOut(Reason::Excluded);
+        let is_covered =
+            |mount: &&MountStanding| mount.standing == MountDecision::LeftOut(Reason::Covered);
         let standing = |path: &Vec<u8>| {
             let is_around =
                 |mount: &&MountStanding| mount.point == *path || is_below(path, &mount.point);
-            let around = mounts.iter().filter(is_around).max_by_key(|mount| mount.point.len())?;
+            let visible = mounts.iter().filter(|mount| !is_covered(mount));
+            let around = visible.filter(is_around).max_by_key(|mount| mount.point.len())?;
             let is_local = around.standing == MountDecision::Local || around.standing == excluded;
             let is_own = around.point != *path && is_local && is_there(path);
             let standing = match left_out.contains(path) {
@@ -233,6 +236,7 @@ pub(crate) mod tests {
             mount("/", MountDecision::Local),
             mount("/nfs", MountDecision::LeftOut(Reason::Network)),
             mount("/data", excluded.clone()),
+            mount("/data", MountDecision::LeftOut(Reason::Covered)),
         ];
         let list =
             virtual_filespaces(&["/data", "/data/a", "/nfs/b", "/srv/c", "/srv/d", "/srv/none"]);
