@@ -29,6 +29,8 @@ pub struct Decision {
     pub treatment: FileTreatment,
     /// Statement that decides; `None` if no statement matches.
     pub rule: Option<RuleSummary>,
+    /// Virtual filespace to which an explained object belongs.
+    pub virtual_filespace: Option<Vec<u8>>,
 }
 
 /// Statement, with the place where the user finds it.
@@ -52,7 +54,7 @@ pub(crate) fn explain(
     let ruled = options
         .paths
         .iter()
-        .map(|path| explain_one(&rules, path))
+        .map(|path| explain_one(&rules, path).map(|ruled| with_filespace(&rules, ruled)))
         .collect::<Result<_, _>>()?;
     Ok((ruled, rules.warnings))
 }
@@ -96,6 +98,13 @@ fn explain_one(rules: &Rules, path: &[u8]) -> Result<Decision, ClientError> {
         Some((index, directory)) => left_out(rules, ruled, index, Some(directory)),
         None => ruled,
     })
+}
+
+fn with_filespace(rules: &Rules, ruled: Decision) -> Decision {
+    let virtual_filespaces = &rules.virtual_filespaces;
+    let found = virtual_filespaces.locate(&ruled.path).ok().map(|(filespace, _)| filespace);
+    let virtual_filespace = found.filter(|path| virtual_filespaces.has(|| path.clone()));
+    Decision { virtual_filespace, ..ruled }
 }
 
 fn stat(filespace: &[u8], target: &[u8]) -> Option<(Kind, u64)> {
@@ -174,6 +183,7 @@ fn ruled(
         keeps: rules.group(class).copied(),
         treatment: rules.treatment(|| path.to_vec()),
         rule: verdict.rule_index().map(shown),
+        virtual_filespace: None,
     }
 }
 

@@ -76,6 +76,12 @@ fn a_preview_and_a_listing_are_about_the_same_filespace_as_a_backup() {
     make_virtual(&scene.node, &own);
     let shown = scene.node.run(&["explain", "--option", "virtual-filespaces", "--json"]);
     assert_eq!(shown.expect(&[0]).json()["value"], own.to_str().unwrap());
+    let file = own.join("folder-00/file-0000");
+    let belongs = format!("It belongs to the virtual filespace {}.", own.display());
+    let explain = |path: &Path| scene.node.run(&["explain", path.to_str().unwrap()]).expect(&[0]);
+    explain(&file).says(&belongs);
+    explain(&own).says(&belongs);
+    assert!(!explain(&scene.tree).stdout.contains("belongs"));
     for (path, objects) in [(&scene.tree, 5), (&own, 5)] {
         let words = ["preview", path.to_str().unwrap(), "--json"];
         let rows = scene.node.run(&words).expect(&[0]).json_lines();

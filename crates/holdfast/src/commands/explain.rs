@@ -103,6 +103,8 @@ pub(super) struct RuledDocument<'a> {
     included: bool,
     mgmt_class: Option<&'a str>,
     rule: Option<RuleDocument<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    virtual_filespace: Option<JsonPath<'a>>,
     compression: bool,
     deduplication: bool,
     encryption: bool,
@@ -130,6 +132,7 @@ impl<'a> RuledDocument<'a> {
             included: ruled.included,
             mgmt_class: ruled.included.then_some(&ruled.class),
             rule: ruled.rule.as_ref().map(rule),
+            virtual_filespace: ruled.virtual_filespace.as_deref().map(JsonPath),
             compression: ruled.treatment.compresses,
             deduplication: ruled.treatment.deduplicates,
             encryption: ruled.treatment.encrypts,
@@ -158,8 +161,12 @@ fn text(ruled: &Decision) -> String {
             format!("left out by '{}', {}{about}", printable(&rule.text), printable(&rule.source))
         }
     };
+    let filespace = ruled.virtual_filespace.as_ref();
+    let filespace =
+        filespace.map(|path| format!("  It belongs to the virtual filespace {}.\n", escaped(path)));
+    let filespace = filespace.unwrap_or_default();
     let retention = if ruled.included { retention(ruled) } else { String::new() };
-    format!("{path} {state} {verdict}.\n{retention}")
+    format!("{path} {state} {verdict}.\n{filespace}{retention}")
 }
 
 /// Returns the lines about the management class of an included object.
