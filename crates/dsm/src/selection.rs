@@ -42,9 +42,9 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// Lets statements on file systems leave out directories that VIRTUALMOUNTPOINT names, which
-    /// are no file systems here. Versions of what is in such a directory stay, as those of a file
-    /// system do.
+    /// Lets statements on file systems leave out directories that VIRTUALMOUNTPOINT names, even
+    /// while the settings of the node do not make them filespaces of their own. Versions of what is
+    /// in such a directory stay, as those of a file system do.
     pub fn leave_out_points(&mut self, points: &[Vec<u8>]) {
         for statement in &mut self.statements {
             let Some(Rule::ExcludeFs(pattern)) = statement.rules.first().cloned() else { continue };
