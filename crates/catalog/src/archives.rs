@@ -40,7 +40,8 @@ pub struct ArchiveChange {
 
 /// The archives of nodes.
 pub trait Archives {
-    /// Makes an empty archive of a node. Fails with `NotFound` for an unknown node.
+    /// Makes an empty archive of a node. Its number tells nothing about other nodes. Fails with
+    /// `NotFound` for an unknown node.
     fn add_archive(
         &self,
         node: NodeId,

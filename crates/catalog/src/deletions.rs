@@ -24,8 +24,8 @@ pub struct TrashedVersion {
 
 /// The deletions and their trash.
 pub trait Deletions {
-    /// Makes a deletion with an empty trash and returns its number. Fails with `NotFound` for an
-    /// unknown node.
+    /// Makes a deletion with an empty trash and returns its number, which tells nothing about other
+    /// nodes. Fails with `NotFound` for an unknown node.
     fn add_deletion(
         &self,
         node: NodeId,

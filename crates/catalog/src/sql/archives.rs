@@ -2,7 +2,9 @@
 
 use model::{NodeId, ServerTime, archive_number};
 
-use super::{Engine, Row, Sql, ToValue, filespaces, nodes, params, require, row_count, row_number};
+use super::{
+    Engine, Row, Sql, ToValue, filespaces, nodes, numbers, params, require, row_count, row_number,
+};
 use crate::{ArchiveChange, ArchiveRow, Archives, CatalogError};
 
 impl<E: Engine> Archives for E {
@@ -59,10 +61,12 @@ fn add(
     now: ServerTime,
 ) -> Result<ArchiveRow, CatalogError> {
     nodes::find_node(sql, node)?;
-    let insert = "INSERT INTO archive(node, description, created, held, complete, objects, bytes)
-                  VALUES(?, ?, ?, 0, 0, 0, 0) RETURNING number";
-    let values = params![node.0, description, now.0];
-    let number: u64 = sql.one(insert, values, |row| row.get(0))?;
+    let insert = "INSERT INTO archive(number, node, description, created, held, complete, objects,
+                    bytes)
+                  VALUES(?, ?, ?, ?, 0, 0, 0, 0) ON CONFLICT(number) DO NOTHING";
+    let number = numbers::draw(sql, ("archive", node), now, |number| {
+        sql.execute(insert, params![number, node.0, description, now.0])
+    })?;
     let select = format!("{ARCHIVE} WHERE number = ?");
     sql.one(&select, params![number], columns)
 }

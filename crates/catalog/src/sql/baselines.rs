@@ -2,7 +2,7 @@
 
 use model::{NodeId, ServerTime};
 
-use super::{Engine, Row, Sql, nodes, params, row_count, row_number};
+use super::{Engine, Row, Sql, nodes, numbers, params, row_count, row_number};
 use crate::{BASELINES_MAX, BaselineRow, Baselines, CatalogError};
 
 impl<E: Engine> Baselines for E {
@@ -28,8 +28,11 @@ impl<E: Engine> Baselines for E {
 
 fn add(sql: &dyn Sql, node: NodeId, made: ServerTime, document: &[u8]) -> Result<(), CatalogError> {
     nodes::find_node(sql, node)?;
-    let insert = "INSERT INTO baseline(node, made, document) VALUES(?, ?, ?)";
-    sql.execute(insert, params![node.0, made.0, document])?;
+    let insert = "INSERT INTO baseline(number, node, made, document) VALUES(?, ?, ?, ?)
+                  ON CONFLICT(number) DO NOTHING";
+    numbers::draw(sql, ("baseline", node), made, |number| {
+        sql.execute(insert, params![number, node.0, made.0, document])
+    })?;
     // Without so many baselines the inner query has no row, and nothing is removed.
     let delete = "DELETE FROM baseline WHERE node = ?1 AND number <=
                     (SELECT number FROM baseline WHERE node = ?1

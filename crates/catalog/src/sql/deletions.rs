@@ -2,7 +2,7 @@
 
 use model::{DirPath, FilespaceId, Name, NodeId, ServerTime};
 
-use super::{Engine, Row, Sql, ToValue, nodes, params, row_count, row_number};
+use super::{Engine, Row, Sql, ToValue, nodes, numbers, params, row_count, row_number};
 use crate::{CatalogError, DeletionRow, Deletions, TrashedVersion, VersionRow};
 
 impl<E: Engine> Deletions for E {
@@ -55,8 +55,11 @@ fn add_deletion(
     now: ServerTime,
 ) -> Result<u64, CatalogError> {
     nodes::find_node(sql, node)?;
-    let insert = "INSERT INTO deletion(node, time, details) VALUES(?, ?, ?) RETURNING number";
-    sql.one(insert, params![node.0, now.0, details], |row| row.get(0))
+    let insert = "INSERT INTO deletion(number, node, time, details) VALUES(?, ?, ?, ?)
+                  ON CONFLICT(number) DO NOTHING";
+    numbers::draw(sql, ("deletion", node), now, |number| {
+        sql.execute(insert, params![number, node.0, now.0, details])
+    })
 }
 
 fn deletions(

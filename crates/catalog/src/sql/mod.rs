@@ -33,6 +33,7 @@ mod filespaces;
 mod identities;
 mod marks;
 pub(crate) mod nodes;
+mod numbers;
 mod option_sets;
 mod overview;
 pub(crate) mod packs;

@@ -140,6 +140,7 @@ macro_rules! conformance {
             conformance!(@theme archives, $new,
                 archives_are_newest_first_and_can_be_changed,
                 archives_and_deletions_are_listed_from_a_number,
+                numbers_of_a_node_rise_and_tell_nothing_of_others,
                 an_archive_goes_with_its_filespaces,
                 deleted_versions_are_in_the_trash_until_it_is_emptied,
                 what_changes_the_rules_has_archives_looked_at,

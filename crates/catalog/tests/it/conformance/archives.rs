@@ -50,30 +50,70 @@ pub(crate) fn archives_are_newest_first_and_can_be_changed(engine: &dyn Engine) 
 pub(crate) fn archives_and_deletions_are_listed_from_a_number(engine: &dyn Engine) {
     let catalog = engine.open();
     let (node, other) = (add_node(&*catalog, "a"), add_node(&*catalog, "b"));
+    let nodes = [&node, &other, &node, &node];
+    let archives: Vec<u64> = (0..)
+        .zip(nodes)
+        .map(|(second, node)| catalog.add_archive(node.id, "", at(second)).expect("is made").number)
+        .collect();
+    let deletions: Vec<u64> = (0..)
+        .zip(nodes)
+        .map(|(second, node)| catalog.add_deletion(node.id, "", at(second)).expect("is made"))
+        .collect();
+    // `from` is an index in both lists of numbers, and so are the results.
+    let listed = |from: Option<usize>, limit| -> Vec<usize> {
+        let index =
+            |all: &[u64], number: u64| all.iter().position(|one| *one == number).expect("is made");
+        let first = |all: &[u64]| from.map(|from| all[from]);
+        let rows = catalog.archives_from(node.id, first(&archives), limit).expect("are listed");
+        let of_archives: Vec<usize> = rows.iter().map(|row| index(&archives, row.number)).collect();
+        let rows = catalog.deletions_from(node.id, first(&deletions), limit).expect("are listed");
+        assert!(
+            rows.iter()
+                .map(|row| index(&deletions, row.number))
+                .eq(of_archives.iter().copied())
+        );
+        of_archives
+    };
+    assert_eq!(listed(None, 2), [3, 2]);
+    assert_eq!(listed(Some(2), 1), [2]);
+    // Archives of another node and removed archives are not listed.
+    assert_eq!(listed(Some(1), 9), [0]);
+    catalog.remove_archive(node.id, archives[2]).expect("is removed");
+    catalog
+        .commit(vec![Write::EmptyTrash { deletion: deletions[2] }])
+        .expect("the batch is performed");
+    assert_eq!(listed(Some(2), 9), [0]);
+    let newest = catalog.archives_from(node.id, Some(u64::MAX), 1).expect("are listed");
+    assert_eq!(newest[0].number, archives[3]);
+}
+
+/// Numbers of nodes that make archives, deletions and baselines at the same time rise for each of
+/// the nodes, and those of one node do not depend on the others.
+pub(crate) fn numbers_of_a_node_rise_and_tell_nothing_of_others(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, other) = (add_node(&*catalog, "a"), add_node(&*catalog, "b"));
     let add = |node: &Node| {
+        catalog.add_baseline(node.id, NOW, b"{}").expect("is kept");
+        let kept = catalog.baselines(node.id, None, 999).expect("are listed");
         let archive = catalog.add_archive(node.id, "", NOW).expect("is made").number;
         let deletion = catalog.add_deletion(node.id, "", NOW).expect("is made");
-        assert_eq!(archive, deletion, "both are counted from 1");
-        archive
+        [archive, deletion, kept.last().expect("one at least").number]
     };
-    let numbers = [add(&node), add(&other), add(&node), add(&node)];
-    let from = |from, limit| -> Vec<u64> {
-        let archives = catalog.archives_from(node.id, from, limit).expect("are listed");
-        let deletions = catalog.deletions_from(node.id, from, limit).expect("are listed");
-        let archives: Vec<u64> = archives.iter().map(|row| row.number).collect();
-        assert_eq!(deletions.iter().map(|row| row.number).collect::<Vec<_>>(), archives);
-        archives
-    };
-    assert_eq!(from(None, 2), [numbers[3], numbers[2]]);
-    assert_eq!(from(Some(numbers[2]), 1), [numbers[2]]);
-    // Archives of another node and removed archives are not listed.
-    assert_eq!(from(Some(numbers[1]), 9), [numbers[0]]);
-    catalog.remove_archive(node.id, numbers[2]).expect("is removed");
-    catalog
-        .commit(vec![Write::EmptyTrash { deletion: numbers[2] }])
-        .expect("the batch is performed");
-    assert_eq!(from(Some(numbers[2]), 9), [numbers[0]]);
-    assert_eq!(from(Some(u64::MAX), 1), [numbers[3]]);
+    let mut last = [0_u64; 3];
+    for _ in 0..5 {
+        for _ in 0..3 {
+            add(&other);
+        }
+        let numbers = add(&node);
+        for (number, last) in numbers.into_iter().zip(last) {
+            assert!(number > last.max(NOW.0.unsigned_abs() - 1), "{number} after {last}");
+            // Each number is at most 1,000 after the one before it.
+            assert!(number <= last.max(NOW.0.unsigned_abs() - 1) + 1_000, "{number} after {last}");
+        }
+        last = numbers;
+    }
+    let made = catalog.add_archive(node.id, "", at(60)).expect("is made").number;
+    assert!((at(60).0..at(60).0 + 1_000).contains(&i64::try_from(made).expect("small")), "{made}");
 }
 
 pub(crate) fn an_archive_goes_with_its_filespaces(engine: &dyn Engine) {
