@@ -1,5 +1,6 @@
 //! Tests of lists that come in portions, over a real catalogue.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -253,12 +254,18 @@ fn a_filespace_with_an_endless_name_hides_nothing_else() {
 fn archives_and_deletions_come_in_portions() {
     let bench = Bench::new(|_| {});
     let node = bench.node.id;
+    let (numbers, deletion_numbers) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
     let add = || {
         let number = bench.catalog.add_archive(node, "", NOW).expect("is made").number;
         let name = archive_filespace(number, b"/home");
         bench.catalog.open_filespace(node, &name, NOW).expect("is made");
+        numbers.borrow_mut().push(number);
         let deletion = bench.catalog.add_deletion(node, "", NOW).expect("is made");
-        assert_eq!(deletion, number, "both are counted from 1");
+        deletion_numbers.borrow_mut().push(deletion);
+    };
+    // Archives and deletions are named by their place in the order of their making, from 1.
+    let place = |made: &RefCell<Vec<u64>>, number: u64| -> usize {
+        made.borrow().iter().position(|one| *one == number).expect("is made") + 1
     };
     (0..5).for_each(|_| add());
     let archives = |portion| {
@@ -269,17 +276,18 @@ fn archives_and_deletions_come_in_portions() {
         );
         let own = |archive: &proto::Archive| archive_filespace(archive.number, b"/home");
         assert!(answer.archives.iter().all(|archive| archive.filespaces == [own(archive)]));
-        reply(answer.archives, |archive| archive.number, answer.next)
+        reply(answer.archives, |archive| place(&numbers, archive.number), answer.next)
     };
     let deletions = |portion| {
         let answer = bench
             .reply(bench.sessions.deletions(bench.by_node(proto::DeletionsRequest { portion })));
-        reply(answer.deletions, |deletion| deletion.number, answer.next)
+        reply(answer.deletions, |deletion| place(&deletion_numbers, deletion.number), answer.next)
     };
     let listed = portions(
         |portion| archives(Some(portion)),
         || {
-            bench.catalog.remove_archive(node, 3).expect("is removed");
+            let gone = numbers.borrow()[2];
+            bench.catalog.remove_archive(node, gone).expect("is removed");
             add();
         },
     );
@@ -287,7 +295,7 @@ fn archives_and_deletions_come_in_portions() {
     let listed = portions(
         |portion| deletions(Some(portion)),
         || {
-            let gone = Write::EmptyTrash { deletion: 4 };
+            let gone = Write::EmptyTrash { deletion: deletion_numbers.borrow()[3] };
             bench.catalog.commit(vec![gone]).expect("is performed");
         },
     );
