@@ -33,7 +33,8 @@ number!(
     ClassId(u16)
 );
 number!(
-    /// Number of a session of a node. The numbers of the sessions of one server only grow.
+    /// Number of a session of a node. It is drawn by chance: a counted one would tell the node how
+    /// many sessions the others open.
     SessionId(u64)
 );
 number!(

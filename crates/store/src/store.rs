@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use catalog::{Catalog, CatalogError, CommitError, EventRow, PackRow, PackState, Write};
-use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime, SessionId};
+use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime};
 use pool::{Numbers, PackRecord, PoolSpec, Pools};
 use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -83,8 +83,6 @@ pub struct Store {
     claims: Arc<Claims>,
     /// Packs that this server could not recover when it opened. The next start tries again.
     pub(crate) unrecovered: BTreeSet<PackNumber>,
-    /// Number of sessions that were opened so far.
-    sessions: AtomicU64,
     pub(crate) kept_chunks: KeptChunks,
     /// Packs that no new page may name. A commit holds the lock from the check of its places to its
     /// end, so that no pack is condemned in between.
@@ -217,7 +215,6 @@ impl Store {
             sealed_since_flush: AtomicU64::new(0),
             claims: Arc::new(Claims::new(fleet.clone())),
             unrecovered: opened.damaged.iter().map(|(pack, _)| *pack).collect(),
-            sessions: AtomicU64::new(0),
             kept_chunks: KeptChunks::default(),
             condemned: RwLock::new(condemned_packs(&catalog_packs)),
             fleet,
@@ -673,10 +670,6 @@ impl Store {
         }
         let text = format!("not all data could be stored; run the command again: {reason}");
         Err(StoreError::away(text))
-    }
-
-    pub(crate) fn next_session(&self) -> SessionId {
-        SessionId(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }
 

@@ -118,7 +118,7 @@ impl Intake {
             domain.and_then(|domain| object_lock::HoldRules::new(store, &domain.active, made));
         Ok(Self {
             store: Arc::clone(store),
-            id: store.next_session(),
+            id: SessionId(u64::from_le_bytes(sys::entropy::bytes())),
             node,
             filespace,
             archive,

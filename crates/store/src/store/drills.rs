@@ -40,7 +40,6 @@ pub(crate) struct Drills {
 
 #[derive(Default)]
 struct State {
-    last_number: u64,
     drills: BTreeMap<NodeId, Drill>,
 }
 
@@ -53,11 +52,11 @@ pub(crate) struct Drill {
 }
 
 impl Drills {
-    /// Begins a drill, in place of an unfinished one of the node. Returns its number.
+    /// Begins a drill, in place of an unfinished one of the node. Returns its number, which is drawn
+    /// by chance: a counted one would tell the node how many drills the others begin.
     pub(crate) fn begin(&self, node: NodeId, sample: Sample, left: BTreeSet<FilespaceId>) -> u64 {
         let mut state = self.state.lock();
-        state.last_number += 1;
-        let number = state.last_number;
+        let number = drawn_number();
         let drill = Drill { number, sample, left, delivery: Delivery::default() };
         state.drills.insert(node, drill);
         number
@@ -87,5 +86,30 @@ impl Drills {
         let mut state = self.state.lock();
         let is_known = state.drills.get(&node).is_some_and(|drill| drill.number == number);
         if is_known { state.drills.remove(&node) } else { None }
+    }
+}
+
+/// Returns a number from 1 to 2^53 - 1.
+fn drawn_number() -> u64 {
+    (u64::from_le_bytes(sys::entropy::bytes()) >> 11).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_drills_tell_nothing_of_other_nodes() {
+        let drills = Drills::default();
+        let sample = Sample { seed: 1, rank_max: 1 };
+        let begin = |node| drills.begin(NodeId(node), sample, BTreeSet::new());
+        let numbers = [begin(1), begin(2), begin(1), begin(2)];
+        // Of numbers that are drawn from 2^53, none is small, and no two are near each other.
+        assert!(numbers.iter().all(|number| *number > 1 << 20), "{numbers:?}");
+        let near = numbers.windows(2).any(|pair| pair[0].abs_diff(pair[1]) < 1 << 20);
+        assert!(!near, "{numbers:?}");
+        assert_eq!(drills.sample(NodeId(1), numbers[0]), None, "the next drill has its place");
+        assert_eq!(drills.sample(NodeId(1), numbers[2]), Some(sample));
+        assert_eq!(drills.sample(NodeId(2), numbers[2]), None);
     }
 }
