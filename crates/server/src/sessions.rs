@@ -478,12 +478,7 @@ impl NodeService for NodeSessions {
     ) -> Result<Response<proto::WaitsReply>, Status> {
         self.answer(request, |store, node, request| {
             let own = store.volumes.queue_of(&node.name.to_string());
-            let Section { items, next } = Portion::parse(request.portion).of_list(
-                own,
-                |wait| number_key(wait.number),
-                messages::queue::own_wait,
-            );
-            Ok(proto::WaitsReply { waits: items, next })
+            Ok(messages::queue::own_waits(&Portion::parse(request.portion), own))
         })
         .await
     }
