@@ -39,7 +39,6 @@ pub enum NumberKind {
     Event,
     Alert,
     Approval,
-    Baseline,
 }
 
 impl NumberKind {
@@ -48,7 +47,6 @@ impl NumberKind {
             Self::Event => 1,
             Self::Alert => 2,
             Self::Approval => 3,
-            Self::Baseline => 4,
         }
     }
 }
@@ -149,8 +147,7 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [NumberKind; 4] =
-        [NumberKind::Event, NumberKind::Alert, NumberKind::Approval, NumberKind::Baseline];
+    const KINDS: [NumberKind; 3] = [NumberKind::Event, NumberKind::Alert, NumberKind::Approval];
 
     #[test]
     fn a_cover_is_turned_back_and_names_one_number() {

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use server::NumberKind;
 use store::lifecycle::baselines;
 
 use super::found_node::find_node;
@@ -54,21 +53,17 @@ fn list(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BaselineItem
     let portion = call.query.portion()?;
     let rights = (Area::Work, Right::Read);
     let node = find_node(&call.desk, &call.caller, &call.path.node, rights)?.node;
-    let numbering = call.desk.numbering(&call.caller);
-    let from = portion.first_number()?.map(|from| numbering.given(NumberKind::Baseline, from));
-    let rows = baselines::list(call.desk.store(), &node, from, portion.read_max())?;
-    let number = |number: u64| numbering.shown(NumberKind::Baseline, number);
+    let (from, limit) = (portion.first_number()?, portion.read_max());
+    let rows = baselines::list(call.desk.store(), &node, from, limit)?;
     let items = rows.into_iter();
-    let items = items.map(|row| BaselineItem { number: number(row.number), made: Time(row.made) });
+    let items = items.map(|row| BaselineItem { number: row.number, made: Time(row.made) });
     Ok(portion.page(items.collect(), |one: &BaselineItem| one.number.to_string().into_bytes()))
 }
 
 fn get(call: &mut Call<BaselinePath, Empty, Empty>) -> Answer<BaselineDocument> {
-    let BaselinePath { node, baseline } = &call.path;
+    let BaselinePath { node, baseline: number } = &call.path;
     let node = find_node(&call.desk, &call.caller, node, (Area::Work, Right::Read))?.node;
-    let absent = || Problem::not_found("baseline", &baseline.to_string());
-    let numbering = call.desk.numbering(&call.caller);
-    let number = numbering.given(NumberKind::Baseline, *baseline);
+    let (number, absent) = (*number, || Problem::not_found("baseline", &number.to_string()));
     if i64::try_from(number).is_err() {
         return Err(absent());
     }
@@ -77,6 +72,5 @@ fn get(call: &mut Call<BaselinePath, Empty, Empty>) -> Answer<BaselineDocument> 
     let damaged = || Problem::new(Kind::Damaged, "the baseline cannot be read");
     let document = wire::decode_baseline(&row.document).ok_or_else(damaged)?;
     let document = serde_json::from_slice(&document).map_err(|_| damaged())?;
-    let number = numbering.shown(NumberKind::Baseline, row.number);
     Ok(BaselineDocument { number, made: Time(row.made), document })
 }

@@ -1,6 +1,7 @@
 //! Numbers that count over all domains: those that a tenant gets tell nothing of other domains.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use client::Client;
 use data_encoding::BASE64URL_NOPAD;
@@ -180,15 +181,54 @@ fn baselines_of_others_leave_no_trace_in_numbers() {
     let (own, places) = leaf(&lab, list);
     assert_eq!((own.len(), places.len()), (2, 1));
     check_covered(&[&own[..], &places].concat());
+    // They are no covers: everybody gets the same numbers.
+    assert_eq!(numbers(&service.root, list), own);
     for number in own {
-        let kept = lab.get(&format!("{list}/{number}")).expect(200).json();
-        assert_eq!((&kept["number"], &kept["document"]["host"]), (&json!(number), &json!("lab-1")));
-        let kept = service.root.get(&format!("{list}/{number}")).expect(200).json();
-        assert!(kept["number"].as_u64().unwrap() <= COUNTED_MAX, "{kept}");
+        for caller in [&lab, &service.root] {
+            let kept = caller.get(&format!("{list}/{number}")).expect(200).json();
+            let host = &kept["document"]["host"];
+            assert_eq!((&kept["number"], host), (&json!(number), &json!("lab-1")));
+        }
     }
-    for number in numbers(&service.root, list) {
-        assert!(number <= COUNTED_MAX, "{number}");
-        lab.get(&format!("{list}/{number}")).expect(404);
-        service.root.get(&format!("{list}/{number}")).expect(200);
-    }
+    lab.get(&format!("{list}/1")).expect(404);
+}
+
+/// Nodes give the numbers of their archives and deletions in commands and scripts, and see them in
+/// answers, so what was counted over all nodes would tell each how many the others make.
+#[test]
+fn archives_and_deletions_of_others_leave_no_trace_in_numbers() {
+    let service = Provider::new();
+    let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
+    let enrol = |tenant: &Caller, name: &str, domain: &str| {
+        let added = tenant.post("/v1/nodes", &new_node(name, domain)).expect(201).json();
+        Node::enrol_with(&service.server, name, added["token"].as_str().unwrap())
+    };
+    let own = enrol(&lab, "lab-1", "LAB");
+    let other = enrol(&law, "law-1", "LAW");
+    let file = service.scratch.join("file");
+    fs::write(&file, b"kept").unwrap();
+    let path = file.to_str().unwrap();
+    let number = |node: &Node, words: &[&str], key: &str| {
+        node.run(&[words, &["--json"]].concat()).expect(&[0]).json()[key]
+            .as_u64()
+            .unwrap()
+    };
+    let archive = |node: &Node| number(node, &["archive", path], "archive");
+    let delete = |node: &Node, archive: u64| {
+        number(node, &["delete", path, "--archive", &archive.to_string()], "deletion")
+    };
+    let archives = [archive(&own), archive(&other), archive(&own)];
+    let deletions = [delete(&own, archives[0]), delete(&other, archives[1])];
+    check_covered(&[&archives[..], &deletions].concat());
+    assert!(archives[0] < archives[2], "the numbers of a node rise");
+    // The numbers of the node are those of the API, for the tenant and for those who see all.
+    let list = "/v1/nodes/lab-1/archives";
+    assert!(numbers(&lab, list).contains(&archives[2]));
+    assert_eq!(numbers(&service.root, list), numbers(&lab, list));
+    own.run(&["undelete", &deletions[0].to_string(), "--json"]).expect(&[0]);
+    own.run(&["undelete", &deletions[1].to_string(), "--json"]).expect(&[12]);
+    let (to, first) = (service.scratch.folder("to"), archives[0].to_string());
+    own.run(&["retrieve", path, "--archive", &first, "--to", to.to_str().unwrap()])
+        .expect(&[0]);
+    assert_eq!(fs::read(to.join("file")).unwrap(), b"kept");
 }
