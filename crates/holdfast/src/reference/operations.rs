@@ -36,21 +36,27 @@ operations with all roles and compares what happens with this table.
 const TAIL: &str = "
 ## What domains share
 
-A caller sees no object of another domain. Two things are the same for all domains, though, and tell
-that there is something:
+A caller sees no object of another domain. One thing is the same for all domains, though, and tells
+that there is something: names of nodes, logins of people, and names of enrolment keys, domains and
+option sets are taken once for the whole server. Whoever may make one of them and chooses a name of
+another domain is told that the name is taken, and so learns that it exists: not what it is, nor
+whose. Where customers must not learn this of each other, give each a prefix of its own for its
+names, as in `lab-web-1`.
 
-- Names of nodes, logins of people, and names of enrolment keys, domains and option sets are taken
-  once for the whole server. Whoever may make one of them and chooses a name of another domain is
-  told that the name is taken, and so learns that it exists: not what it is, nor whose. Where
-  customers must not learn this of each other, give each a prefix of its own for its names, as in
-  `lab-web-1`.
-- Archives, deletions, drills and kept baselines are numbered over all nodes. The commands of a node
-  need these numbers, and the gaps between them tell about how many the others have made, and when.
+Numbers that customers see tell nothing of others:
 
-Events, requests for approval and alerts are numbered over all domains, too, but gaps tell nothing;
-nor do they for baselines, except in the commands of a node, which show their numbers as they are.
-Callers with a role everywhere get these numbers. Everybody else gets a *cover* in
-place of each: another number, below 2^52, which stands for the same object always and at every
+- The number of an archive, a deletion or a kept baseline is made of the time at which it was made,
+  in milliseconds since 1970, and of three digits by chance. Everybody gets the same number: the
+  node, its owner and those who run the service. Numbers that a server of an older version has
+  counted, from 1, stay as they are and stay valid, in commands, scripts and addresses; they tell
+  about how many others there were at that time.
+- Drills and sessions of nodes have numbers by chance, which are valid while they last.
+- Packs are numbered over all nodes. No command shows these numbers to customers, but the program of
+  a node gets them with the data that it restores, and a program that is changed could look at them.
+- Events, requests for approval and alerts are numbered over all domains. Callers with a role
+  everywhere get these numbers. Everybody else gets a *cover* in place of each.
+
+A cover is another number, below 2^52, which stands for the same object always and at every
 server of the service, and which gives away neither the order nor how many there are. So do cursors.
 The REST API, the page and `holdfast admin --server https://...` show covers to the administrator of
 a domain and the owner of a node, and take only covers from them. From those who run the service the
