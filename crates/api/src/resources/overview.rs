@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alerts::Kind;
 use catalog::{AlertFilter, AlertRow, DrillRow, Node};
-use model::{NodeId, ServerTime};
+use model::{NodeId, ServerTime, archive_number, is_space_filespace, mount_point};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,7 +113,13 @@ struct OccupancyDocument {
 /// Usage by a filespace and class.
 #[derive(Serialize, JsonSchema)]
 struct UsageDocument {
+    /// Kind of the data: backup, archive, or migrated by space management.
+    kind: &'static str,
+    /// Path of the file system from which the data comes, or the name of images.
     filespace: Bytes,
+    /// Number of the archive, for data of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<u64>,
     class: String,
     active_objects: u64,
     active_bytes: u64,
@@ -280,7 +286,9 @@ fn occupancy(call: &mut Call<NodePath, Empty, Empty>) -> Answer<OccupancyDocumen
     for filespace in store.catalog.filespaces(found.node.id)? {
         let by_class = usage::of_filespace(store, &filespace, &mut || !call.attention.is_lost())?;
         items.extend(by_class.into_iter().map(|(class, usage)| UsageDocument {
-            filespace: Bytes(filespace.name.clone()),
+            kind: kind_of(&filespace.name),
+            filespace: Bytes(mount_point(&filespace.name).to_vec()),
+            archive: archive_number(&filespace.name),
             class: classes.get(&class).cloned().unwrap_or_else(|| class.0.to_string()),
             active_objects: usage.active_objects,
             active_bytes: usage.active_bytes,
@@ -290,4 +298,15 @@ fn occupancy(call: &mut Call<NodePath, Empty, Empty>) -> Answer<OccupancyDocumen
         }));
     }
     Ok(OccupancyDocument { node: found.node.name.to_string(), items })
+}
+
+/// Returns the kind of the data in a filespace of this name.
+fn kind_of(filespace: &[u8]) -> &'static str {
+    if is_space_filespace(filespace) {
+        "migrated"
+    } else if archive_number(filespace).is_some() {
+        "archive"
+    } else {
+        "backup"
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::NodeId;
+use model::{NodeId, archive_number, mount_point};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -35,9 +35,14 @@ struct SessionDocument {
 /// Work of a node that is under way.
 #[derive(Serialize, JsonSchema)]
 struct ActivityDocument {
-    /// Kind of the work: backup, restore or recall.
+    /// Kind of the work: backup, restore or recall. An archive and a retrieve are like a backup and
+    /// a restore.
     kind: &'static str,
+    /// Path of the file system, or the name of images.
     filespace: Bytes,
+    /// Number of the archive, for work on one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<u64>,
     since: Time,
     /// Data that has come from the node, or gone to it, as it is on the wire.
     bytes: u64,
@@ -105,7 +110,8 @@ fn describe(activity: &Activity) -> ActivityDocument {
             ActivityKind::Restore => "restore",
             ActivityKind::Recall => "recall",
         },
-        filespace: Bytes(activity.filespace.clone()),
+        filespace: Bytes(mount_point(&activity.filespace).to_vec()),
+        archive: archive_number(&activity.filespace),
         since: Time(activity.since),
         bytes: activity.bytes,
         objects: activity.objects,
