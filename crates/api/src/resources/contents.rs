@@ -10,7 +10,7 @@ use serde::Deserialize;
 use store::nodes::note;
 use store::selection::{Choice, ContentReader, Part, Selection};
 
-use super::inventory::{directory, find_in_node, no_such, object};
+use super::inventory::{directory, find_in_node, no_such, object, stored_name};
 use super::nodes::NodePath;
 use super::tar_tree::TarTree;
 use super::trees::write_tree;
@@ -28,6 +28,9 @@ use crate::routes::Routes;
 struct FileQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,
+    /// Number of an archive, whose part that comes from the filespace is meant; the backups of the
+    /// filespace by default.
+    archive: Option<u64>,
     /// Path of the file in the filespace, from its root. A path that is not UTF-8 is `base64:` and
     /// its bytes in Base64.
     path: NameText,
@@ -40,6 +43,9 @@ struct FileQuery {
 struct TreeQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,
+    /// Number of an archive, whose part that comes from the filespace is meant; the backups of the
+    /// filespace by default.
+    archive: Option<u64>,
     /// Directory in the filespace, from its root; the root by default. A path that is not UTF-8 is
     /// `base64:` and its bytes in Base64.
     path: Option<NameText>,
@@ -69,8 +75,9 @@ fn choice(at: Option<Time>) -> Choice {
 }
 
 fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
-    let FileQuery { filespace, path, at } = &call.query;
-    let named = (call.path.node.as_str(), &filespace.0[..]);
+    let FileQuery { filespace, archive, path, at } = &call.query;
+    let stored = stored_name(filespace, *archive);
+    let named = (call.path.node.as_str(), &stored[..]);
     let (node, found) = find_in_node(&call.desk, &call.caller, named, Area::Contents)?;
     let (directory, name) = object(path)?;
     let parts = vec![Part { span: PageSpan::Directory(directory), name: Some(name.clone()) }];
@@ -94,7 +101,7 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
         store,
         &call.caller.name,
         "file downloaded",
-        format!("{}: {}", call.path.node, model::escaped(&path.0)),
+        downloaded(&call.path.node, *archive, &path.0),
     )?;
     let desk = Arc::clone(&call.desk);
     let (bytes, object) = (version.object.stat.size, version.object);
@@ -108,10 +115,17 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     Ok(Download { media, bytes: Some(bytes), name: Some(file_name), node: Some(node), source })
 }
 
+/// Returns what the activity log says of a download.
+fn downloaded(node: &str, archive: Option<u64>, path: &[u8]) -> String {
+    let of = archive.map(|number| format!(" of archive {number}")).unwrap_or_default();
+    format!("{node}: {}{of}", model::escaped(path))
+}
+
 /// Returns the node of the tree that a call names, the versions of the tree, and its top.
 fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Node, Selection, DirPath)> {
-    let TreeQuery { filespace, path, at } = &call.query;
-    let named = (call.path.node.as_str(), &filespace.0[..]);
+    let TreeQuery { filespace, archive, path, at } = &call.query;
+    let stored = stored_name(filespace, *archive);
+    let named = (call.path.node.as_str(), &stored[..]);
     let (node, found) = find_in_node(&call.desk, &call.caller, named, Area::Contents)?;
     let top = directory(path.as_ref())?;
     let parts = vec![Part { span: PageSpan::Subtree(top.clone()), name: None }];
@@ -124,7 +138,7 @@ fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Node, Selection, Dir
         store,
         &call.caller.name,
         "tree downloaded",
-        format!("{}: {}", call.path.node, model::escaped(shown)),
+        downloaded(&call.path.node, *archive, shown),
     )?;
     Ok((node, selection, top))
 }

@@ -1,7 +1,10 @@
 //! Stored files of a node by name: browsing at any time, and searching.
 
 use catalog::{Filespace, Node, PageSpan};
-use model::{BACKUP_FILESPACE_MIN, DirPath, Kind, Name, Object, Payload, ServerTime, Version};
+use model::{
+    BACKUP_FILESPACE_MIN, DirPath, Kind, Name, Object, Payload, ServerTime, Version,
+    archive_filespace, archive_number, mount_point,
+};
 use policy::Pattern;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +63,9 @@ pub(super) struct VersionDocument {
 struct BrowseQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,
+    /// Number of an archive, whose part that comes from the filespace is meant; the backups of the
+    /// filespace by default.
+    archive: Option<u64>,
     /// Directory in the filespace, from its root, as in /etc/apt; the root by default. A path that
     /// is not UTF-8 is `base64:` and its bytes in Base64.
     path: Option<NameText>,
@@ -81,6 +87,9 @@ struct BrowseQuery {
 struct SearchQuery {
     /// Name of the filespace. A name that is not UTF-8 is `base64:` and its bytes in Base64.
     filespace: NameText,
+    /// Number of an archive, whose part that comes from the filespace is meant; the backups of the
+    /// filespace by default.
+    archive: Option<u64>,
     /// Pattern of the path on the node, with the wildcards *, ? and ... A pattern that is not
     /// UTF-8 is `base64:` and its bytes in Base64.
     pattern: NameText,
@@ -147,8 +156,20 @@ pub(super) fn find_in_node(
     let node = find_node(desk, caller, node, (area, Right::Read))?.node;
     let all = desk.store().catalog.filespaces_from(node.id, name, 1)?;
     let found = all.into_iter().find(|filespace| filespace.name == name);
-    let filespace = found.ok_or_else(|| no_such("filespace", name))?;
-    Ok((node, filespace))
+    let missing = || match archive_number(name) {
+        Some(number) => no_such(&format!("archive {number} of the filespace"), mount_point(name)),
+        None => no_such("filespace", name),
+    };
+    Ok((node, found.ok_or_else(missing)?))
+}
+
+/// Returns the name by which the catalogue knows the backups of a filespace, or the part of an
+/// archive that comes from it.
+pub(super) fn stored_name(NameText(filespace): &NameText, archive: Option<u64>) -> Vec<u8> {
+    match archive {
+        Some(number) => archive_filespace(number, filespace),
+        None => filespace.clone(),
+    }
 }
 
 /// Returns the problem that nothing of this kind has the name, which may be any bytes.
@@ -241,9 +262,10 @@ fn choice(at: Option<Time>, all: Option<bool>) -> Choice {
 }
 
 fn browse(call: &mut Call<NodePath, BrowseQuery, Empty>) -> Answer<Page<VersionDocument>> {
-    let BrowseQuery { filespace, path, name, at, all, limit, cursor } = &call.query;
+    let BrowseQuery { filespace, archive, path, name, at, all, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
-    let named = (call.path.node.as_str(), &filespace.0[..]);
+    let stored = stored_name(filespace, *archive);
+    let named = (call.path.node.as_str(), &stored[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
     let directory = directory(path.as_ref())?;
     let name = name.as_ref().map(|name| name_in(&directory, name)).transpose()?;
@@ -259,9 +281,10 @@ fn browse(call: &mut Call<NodePath, BrowseQuery, Empty>) -> Answer<Page<VersionD
 }
 
 fn search(call: &mut Call<NodePath, SearchQuery, Empty>) -> Answer<Page<VersionDocument>> {
-    let SearchQuery { filespace, pattern, at, all, limit, cursor } = &call.query;
+    let SearchQuery { filespace, archive, pattern, at, all, limit, cursor } = &call.query;
     let portion = Portion::parse(*limit, cursor.as_deref())?;
-    let named = (call.path.node.as_str(), &filespace.0[..]);
+    let stored = stored_name(filespace, *archive);
+    let named = (call.path.node.as_str(), &stored[..]);
     let found = find_filespace(&call.desk, &call.caller, named, Area::Inventory)?;
     let wrong = |error: policy::PatternError| Problem::invalid(error.to_string());
     let pattern = Pattern::parse(&pattern.0).map_err(wrong)?;

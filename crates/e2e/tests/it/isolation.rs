@@ -35,6 +35,7 @@ const PLAIN: &[&str] = &[
     "name",
     "pattern",
     "filespace",
+    "archive",
     "backup_hours",
     "since",
     "place",

@@ -1,6 +1,9 @@
 //! Libraries, volumes and copy pools by requests: what an administrator of storage does from a
 //! program.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
@@ -120,6 +123,7 @@ fn archives_and_copies_of_the_catalogue_are_listed() {
     let node = enrol(&service, "a");
     let tree = service.scratch.folder("tree");
     plant_files(&tree, 5, 1_000, 7);
+    fs::write(tree.join("kept.txt"), b"kept for the year").unwrap();
     let words = ["archive", tree.to_str().unwrap(), "--description", "the year"];
     node.run(&words).expect(&[0]);
     let archives = service.root.get("/v1/nodes/a/archives").expect(200).json();
@@ -128,8 +132,41 @@ fn archives_and_copies_of_the_catalogue_are_listed() {
     assert_eq!((&archive["is_complete"], &archive["is_held"]), (&true.into(), &false.into()));
     let space = archive["filespaces"][0].as_str().unwrap();
     assert!(tree.starts_with(space), "{archive}");
+    files_of_an_archive_are_seen_and_downloaded(&service, archive, &tree);
     done(&service, &json!({ "task": "copy-catalog" }));
     let copies = service.root.get("/v1/catalog-copies").expect(200).json();
     assert_eq!(copies["items"][0]["is_doubtful"], false, "{copies}");
     assert!(copies["items"][0]["bytes"].as_u64().unwrap() > 0);
+}
+
+/// Looks into the archive of the `tree`, which has the file "kept.txt".
+#[track_caller]
+fn files_of_an_archive_are_seen_and_downloaded(service: &Provider, archive: &Value, tree: &Path) {
+    let (space, number) = (archive["filespaces"][0].as_str().unwrap(), &archive["number"]);
+    let path = format!("/{}", tree.strip_prefix(space).unwrap().display());
+    let place = |operation: &str, number: &Value, more: &str| {
+        format!("/v1/nodes/a/{operation}?filespace={space}&archive={number}{more}")
+    };
+    let ask = |operation: &str, more: &str| service.root.get(&place(operation, number, more));
+    let listed = ask("versions", &format!("&path={path}")).expect(200).json();
+    let kept = format!("{path}/kept.txt");
+    assert!(fields(&listed, "path").contains(&kept), "{listed}");
+    let found = ask("search", "&pattern=/.../kept.txt").expect(200).json();
+    assert_eq!(fields(&found, "path"), [kept.clone()]);
+    assert_eq!(ask("content", &format!("&path={kept}")).expect(200).body, b"kept for the year");
+    for operation in ["tree", "zip"] {
+        let got = ask(operation, &format!("&path={path}")).expect(200).body;
+        let name = got.windows(8).any(|bytes| bytes == b"kept.txt");
+        assert!(name, "the {operation} lacks the file");
+    }
+    // The node has made no backup, and no other archive.
+    service.root.get(&format!("/v1/nodes/a/versions?filespace={space}")).expect(404);
+    let absent = service.root.get(&place("versions", &json!(1), "")).expect(404).json();
+    assert!(absent["detail"].as_str().unwrap().contains("no archive 1 "), "{absent}");
+    let stored = service.root.get("/v1/nodes/a/occupancy").expect(200).json();
+    let stored = &stored["items"][0];
+    assert_eq!(
+        (&stored["kind"], &stored["filespace"], &stored["archive"]),
+        (&json!("archive"), &json!(space), number)
+    );
 }
