@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use catalog::{Node, PageSpan};
+use catalog::{Filespace, Node, PageSpan};
 use model::{DirPath, Kind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use store::nodes::note;
-use store::selection::{Choice, ContentReader, Part, Selection};
+use store::selection::{Choice, ContentReader, Delivery, Part, Selection, note_restore};
 
 use super::inventory::{directory, find_in_node, no_such, object, stored_name};
 use super::nodes::NodePath;
@@ -106,9 +106,13 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     let desk = Arc::clone(&call.desk);
     let (bytes, object) = (version.object.stat.size, version.object);
     let file_name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+    let started = sys::clock::now();
     let source = move |sink: &mut dyn Write| {
         let mut reader = ContentReader::new(desk.store()).map_err(io::Error::other)?;
-        io::copy(&mut reader.content(&object), sink).map(drop)
+        let bytes = io::copy(&mut reader.content(&object), sink)?;
+        let sent = Delivery { selected: 1, delivered: 1, bytes };
+        note_restore(desk.store(), &found, started, &sent);
+        Ok(())
     };
     let source = Box::new(source);
     let media = "application/octet-stream";
@@ -121,8 +125,16 @@ fn downloaded(node: &str, archive: Option<u64>, path: &[u8]) -> String {
     format!("{node}: {}{of}", model::escaped(path))
 }
 
-/// Returns the node of the tree that a call names, the versions of the tree, and its top.
-fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Node, Selection, DirPath)> {
+/// A tree that a call names.
+struct NamedTree {
+    node: Node,
+    filespace: Filespace,
+    /// The versions of the tree.
+    selection: Selection,
+    top: DirPath,
+}
+
+fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<NamedTree> {
     let TreeQuery { filespace, archive, path, at } = &call.query;
     let stored = stored_name(filespace, *archive);
     let named = (call.path.node.as_str(), &stored[..]);
@@ -140,28 +152,32 @@ fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<(Node, Selection, Dir
         "tree downloaded",
         downloaded(&call.path.node, *archive, shown),
     )?;
-    Ok((node, selection, top))
+    Ok(NamedTree { node, filespace: found, selection, top })
 }
 
 fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
-    let (node, selection, top) = tree(call)?;
-    let desk = Arc::clone(&call.desk);
+    let NamedTree { node, filespace, selection, top } = tree(call)?;
+    let (desk, started) = (Arc::clone(&call.desk), sys::clock::now());
     let source = move |sink: &mut dyn Write| {
         let mut tree = TarTree::new(sink);
-        write_tree(desk.store(), (&selection, &top), &mut tree)?;
-        tree.finish()
+        let sent = write_tree(desk.store(), (&selection, &top), &mut tree)?;
+        tree.finish()?;
+        note_restore(desk.store(), &filespace, started, &sent);
+        Ok(())
     };
     let (name, source) = (Some(format!("{}.tar", call.path.node)), Box::new(source));
     Ok(Download { media: "application/x-tar", bytes: None, name, node: Some(node), source })
 }
 
 fn zip(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
-    let (node, selection, top) = tree(call)?;
-    let desk = Arc::clone(&call.desk);
+    let NamedTree { node, filespace, selection, top } = tree(call)?;
+    let (desk, started) = (Arc::clone(&call.desk), sys::clock::now());
     let source = move |sink: &mut dyn Write| {
         let mut tree = ZipTree::new(sink);
-        write_tree(desk.store(), (&selection, &top), &mut tree)?;
-        tree.finish()
+        let sent = write_tree(desk.store(), (&selection, &top), &mut tree)?;
+        tree.finish()?;
+        note_restore(desk.store(), &filespace, started, &sent);
+        Ok(())
     };
     let (name, source) = (Some(format!("{}.zip", call.path.node)), Box::new(source));
     Ok(Download { media: "application/zip", bytes: None, name, node: Some(node), source })

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use model::{DirPath, Object};
-use store::selection::{ContentReader, Selection};
+use model::{DirPath, Kind, Object};
+use store::selection::{ContentReader, Delivery, Selection};
 
 /// An archive that takes objects one after the other.
 pub(super) trait Archive {
@@ -16,14 +16,14 @@ pub(super) trait Archive {
     ) -> io::Result<()>;
 }
 
-/// Writes the selected objects below `top` into an archive.
+/// Writes the selected objects below `top` into an archive. Returns what was written.
 pub(super) fn write_tree(
     store: &store::Store,
     (selection, top): (&Selection, &DirPath),
     archive: &mut dyn Archive,
-) -> io::Result<()> {
+) -> io::Result<Delivery> {
     let mut reader = ContentReader::new(store).map_err(io::Error::other)?;
-    let mut failure = None;
+    let (mut sent, mut failure) = (Delivery::default(), None);
     let walked = selection.walk_readable(&*store.catalog, |batch| {
         for version in &batch.versions {
             let path = batch.directory.join(&version.object.name);
@@ -32,12 +32,18 @@ pub(super) fn write_tree(
                 failure = Some(error);
                 return Err(store::StoreError::cancelled("the archive was cut off"));
             }
+            if version.object.stat.kind == Kind::File {
+                sent += Delivery { selected: 1, delivered: 1, bytes: version.object.stat.size };
+            }
         }
         Ok(())
     });
-    match failure {
-        Some(error) => Err(error),
-        None => walked.map(drop).map_err(io::Error::other),
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    match walked.map_err(io::Error::other)? {
+        Some(unreadable) => Err(io::Error::other(store::StoreError::from(unreadable))),
+        None => Ok(sent),
     }
 }
 

@@ -159,6 +159,12 @@ fn files_of_an_archive_are_seen_and_downloaded(service: &Provider, archive: &Val
         let name = got.windows(8).any(|bytes| bytes == b"kept.txt");
         assert!(name, "the {operation} lacks the file");
     }
+    // A download is a restore in the report of the month.
+    let report = service.root.get("/v1/domains/STANDARD/report?format=csv").expect(200).body;
+    let report = String::from_utf8(report).unwrap();
+    let rows: Vec<Vec<&str>> = report.lines().map(|line| line.split(',').collect()).collect();
+    let column = rows[0].iter().position(|name| *name == "restores").unwrap();
+    assert_eq!(rows[1][column], "3", "{report}");
     // The node has made no backup, and no other archive.
     service.root.get(&format!("/v1/nodes/a/versions?filespace={space}")).expect(404);
     let absent = service.root.get(&place("versions", &json!(1), "")).expect(404).json();
