@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use policy::PolicyDomain;
+use policy::{PolicyDomain, PolicySet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ const NODES_SHOWN_MAX: usize = 1_000;
 #[derive(Serialize, JsonSchema)]
 struct PolicyDocument {
     domain: String,
-    /// The set of management classes in force.
+    /// The set of management classes in force; `default_class` is the name of one of them.
     active: Value,
     /// The next set, if somebody works on it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,14 +228,24 @@ fn current(desk: &Arc<Desk>, caller: &Caller, path: &DomainPath) -> Answer<Vec<u
 }
 
 fn show(domain: PolicyDomain) -> PolicyDocument {
-    let value = |set: &policy::PolicySet| {
-        serde_json::to_value(set).expect("a policy set has only text as keys")
-    };
     PolicyDocument {
-        active: value(&domain.active),
-        draft: domain.draft.as_ref().map(value),
+        active: document_of(&domain.active),
+        draft: domain.draft.as_ref().map(document_of),
         domain: domain.name,
     }
+}
+
+/// Describes a policy set. It names classes only: their numbers count over all domains, and would
+/// tell a tenant how many classes the others have made.
+fn document_of(set: &PolicySet) -> Value {
+    let mut document = serde_json::to_value(set).expect("a policy set has only text as keys");
+    let default = set.class(set.default_class).map(|class| class.name.as_str());
+    document["default_class"] = default.into();
+    let classes = document["classes"].as_array_mut().expect("a set has a list of classes");
+    for class in classes.iter_mut().filter_map(Value::as_object_mut) {
+        class.remove("id");
+    }
+    document
 }
 
 fn describe(desk: &Desk, report: ReviewReport) -> ReviewDocument {
@@ -412,4 +422,17 @@ fn activate(call: &mut Call<DomainPath, Empty, ActivationBody>) -> Answer<Review
     }
     let activated = domains::activate_reviewed(store, &domain.name, &review.mark, confirm, actor)?;
     Ok(describe(&call.desk, activated))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_names_classes_and_has_no_numbers_of_them() {
+        let document = document_of(&PolicySet::standard(model::ClassId(777)));
+        assert_eq!(document["default_class"], policy::STANDARD);
+        assert_eq!(document["classes"][0]["name"], policy::STANDARD);
+        assert!(!document.to_string().contains("777"), "{document}");
+    }
 }

@@ -51,8 +51,9 @@ Numbers that customers see tell nothing of others:
   counted, from 1, stay as they are and stay valid, in commands, scripts and addresses; they tell
   about how many others there were at that time.
 - Drills and sessions of nodes have numbers by chance, which are valid while they last.
-- Packs are numbered over all nodes. No command shows these numbers to customers, but the program of
-  a node gets them with the data that it restores, and a program that is changed could look at them.
+- Packs and management classes are numbered over all domains. Nothing shows these numbers to
+  customers, but the program of a node gets those of the packs that it restores from and of the
+  classes of its domain, and a program that is changed could look at them.
 - Events, requests for approval and alerts are numbered over all domains. Callers with a role
   everywhere get these numbers. Everybody else gets a *cover* in place of each.
 

@@ -16,7 +16,6 @@ export interface ArchiveGroup {
   minimum_days: number;
 }
 export interface ManagementClass {
-  id: number;
   name: string;
   backup?: BackupGroup;
   archive?: ArchiveGroup;
@@ -25,13 +24,10 @@ export interface ManagementClass {
 }
 export interface PolicySet {
   classes: ManagementClass[];
-  default_class: number;
+  /** Name of the class. */
+  default_class: string;
   backup_grace_days: number;
   archive_grace_days: number;
-}
-
-export function nameOfDefault(set: PolicySet): string {
-  return set.classes.find((one) => one.id === set.default_class)?.name ?? '';
 }
 
 /** The rules of a backup group in a sentence. */
