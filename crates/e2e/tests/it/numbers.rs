@@ -205,15 +205,18 @@ fn archives_and_deletions_of_others_leave_no_trace_in_numbers() {
     };
     let own = enrol(&lab, "lab-1", "LAB");
     let other = enrol(&law, "law-1", "LAW");
-    let file = service.scratch.join("file");
-    fs::write(&file, b"kept").unwrap();
+    let tree = service.scratch.folder("tree");
+    for name in ["file", "other"] {
+        fs::write(tree.join(name), b"kept").unwrap();
+    }
+    let (tree, file) = (tree.to_str().unwrap(), tree.join("file"));
     let path = file.to_str().unwrap();
     let number = |node: &Node, words: &[&str], key: &str| {
         node.run(&[words, &["--json"]].concat()).expect(&[0]).json()[key]
             .as_u64()
             .unwrap()
     };
-    let archive = |node: &Node| number(node, &["archive", path], "archive");
+    let archive = |node: &Node| number(node, &["archive", tree], "archive");
     let delete = |node: &Node, archive: u64| {
         number(node, &["delete", path, "--archive", &archive.to_string()], "deletion")
     };
