@@ -10,7 +10,7 @@ use catalog::{
 };
 use model::{
     BACKUP_FILESPACE_MIN, DirPath, DomainId, FilespaceId, NodeId, NodeName, PersonId, ServerTime,
-    is_backup_filespace,
+    is_backup_filespace, is_space_filespace,
 };
 use policy::PolicyDomain;
 
@@ -476,10 +476,23 @@ pub fn remove(
     let info = describe(store, find(store, name)?)?;
     let node = &info.node;
     let archives = store.catalog.archives(node.id)?;
-    let has_data = !info.filespaces.is_empty() || !archives.is_empty();
+    let filespaces = store.catalog.filespaces(node.id)?;
+    let spaces = filespaces
+        .iter()
+        .filter(|filespace| is_space_filespace(&filespace.name))
+        .count();
+    let has_data = !filespaces.is_empty() || !archives.is_empty();
     if has_data && !with_data {
+        // The files that have migrated have their contents nowhere else.
+        let migrated = match spaces {
+            0 => String::new(),
+            count => format!(
+                ", and the contents of files that have migrated from {}",
+                counted(count as u64, "file system")
+            ),
+        };
         return Err(StoreError::conflict(format!(
-            "node {} has {} with backups and {}; --confirm removes them too",
+            "node {} has {} with backups and {}{migrated}; --confirm removes them too",
             node.name,
             counted(info.filespaces.len() as u64, "filespace"),
             counted(archives.len() as u64, "archive")
@@ -543,8 +556,26 @@ pub fn revoke(store: &Store, node: &Node, actor: &str) -> Result<u64, StoreError
 #[cfg(test)]
 mod tests {
     use catalog::Locks;
+    use model::space_filespace;
 
     use super::*;
+    use crate::samples::TestServer;
+
+    /// Regression: only backups and archives counted as data, so a node with space management and
+    /// without backups went with the only copies of its files, unasked.
+    #[test]
+    fn a_node_does_not_go_unasked_with_the_files_that_have_migrated() {
+        let server = TestServer::new();
+        let (store, time) = (&server.store, ServerTime(1));
+        let name = NodeName::new("b").expect("a name");
+        let node = store.catalog.add_node(&name, policy::STANDARD, time).expect("is added");
+        let space = space_filespace(b"/data");
+        store.catalog.open_filespace(node.id, &space, time).expect("is made");
+        let refused = remove(store, "b", false, "root").expect_err("it has data").to_string();
+        assert!(refused.contains("migrated from 1 file system;"), "{refused}");
+        assert!(find(store, "b").is_ok(), "the node is there");
+        remove(store, "b", true, "root").expect("is removed");
+    }
 
     #[test]
     fn each_difference_is_an_event() {
