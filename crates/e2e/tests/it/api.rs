@@ -92,7 +92,8 @@ fn a_node_is_registered_used_and_removed_by_requests() {
     let locked = service.root.patch("/v1/nodes/web-1", &change).expect(200).json();
     assert_eq!((&locked["locked"], &locked["labels"]), (&true.into(), &json!(["web"])));
     node.backup(&tree, &[]).expect(&[12]);
-    service.root.delete("/v1/nodes/web-1").expect(409);
+    let refused = service.root.delete("/v1/nodes/web-1").expect(409).json();
+    assert_eq!(refused["code"], "confirmation-needed", "{refused}");
     service.root.delete("/v1/nodes/web-1?with_data=true").expect(204);
     service.root.get("/v1/nodes/web-1").expect(404);
     let log = service.root.get("/v1/log?node=web-1").expect(200).json();
