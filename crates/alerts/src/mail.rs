@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use aws_lc_rs::digest::{Context, SHA256};
 use catalog::NoticeRow;
+use data_encoding::HEXLOWER;
 use lettre::address::AddressError;
 use lettre::message::header::{self, Header, HeaderName, HeaderValue};
 use lettre::message::{Attachment, Mailbox, Message, MultiPart, SinglePart};
@@ -18,6 +20,8 @@ use crate::monthly::letter::Letter;
 
 /// Time that the mail server has for each answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Length of the identifier of a mail, in bytes before they are text.
+const IDENTIFIER_BYTES: usize = 16;
 
 /// Reason why no mail can be sent.
 #[derive(Debug, thiserror::Error)]
@@ -104,8 +108,7 @@ impl Mailer {
     /// Puts a mail together. Its identifier is that of the notice, so that a mail that is sent
     /// again can be recognised.
     fn message(&self, notice: &NoticeRow) -> Result<Message, MailError> {
-        let domain = self.from.email.domain();
-        let id = format!("<notice-{}-{}@{domain}>", notice.number, notice.made.0);
+        let id = format!("<notice-{}@{}>", identifier(notice), self.from.email.domain());
         let message = Message::builder()
             .from(self.from.clone())
             .to(mailbox(&notice.address)?)
@@ -118,6 +121,22 @@ impl Mailer {
         }
         Ok(message.header(header::ContentType::TEXT_PLAIN).body(notice.body.clone())?)
     }
+}
+
+/// Returns a text that is the same whenever the notice is sent, and hardly ever that of another
+/// notice. It does not come from the notice's number, which would tell the administrator of a
+/// domain how many notices the others get.
+fn identifier(notice: &NoticeRow) -> String {
+    let mut context = Context::new(&SHA256);
+    let NoticeRow { channel, address, subject, body, made, .. } = notice;
+    for part in [channel, address, subject, body] {
+        context.update(&(part.len() as u64).to_le_bytes());
+        context.update(part.as_bytes());
+    }
+    context.update(&made.0.to_le_bytes());
+    let digest = context.finish();
+    let bytes: &[u8] = digest.as_ref();
+    HEXLOWER.encode(&bytes[..IDENTIFIER_BYTES])
 }
 
 /// Returns the parts of a mail with the report of a month.
@@ -165,6 +184,8 @@ mod tests {
 
     use super::*;
 
+    const ADDRESS: &str = "anna@example.org";
+
     fn settings() -> MailSettings {
         MailSettings {
             server: "localhost:25".to_owned(),
@@ -195,17 +216,32 @@ mod tests {
     #[test]
     fn a_mail_has_the_identifier_of_its_notice() {
         let mailer = Mailer::new(&settings(), Path::new("/")).expect("a way");
-        let mail = mailer.message(&notice("anna@example.org")).expect("a mail").formatted();
+        let mail = mailer.message(&notice(ADDRESS)).expect("a mail").formatted();
         let text = String::from_utf8(mail).expect("is text");
         for line in [
             "From: Holdfast <holdfast@example.org>\r\n",
             "To: anna@example.org\r\n",
             "Subject: 1 node has no backup\r\n",
-            "Message-ID: <notice-7-5@example.org>\r\n",
+            &format!("Message-ID: <notice-{}@example.org>\r\n", identifier(&notice(ADDRESS))),
             "Auto-Submitted: auto-generated\r\n",
         ] {
             assert!(text.contains(line), "{line} is not in {text}");
         }
+    }
+
+    #[test]
+    fn an_identifier_tells_notices_apart_and_not_how_many_there_are() {
+        let first = identifier(&notice(ADDRESS));
+        assert_eq!(first.len(), 2 * IDENTIFIER_BYTES);
+        let counted = NoticeRow { number: 8, attempts: 3, ..notice(ADDRESS) };
+        assert_eq!(identifier(&counted), first);
+        let others = [
+            notice("bert@example.org"),
+            NoticeRow { subject: "2 nodes have no backup".to_owned(), ..notice(ADDRESS) },
+            NoticeRow { body: String::new(), ..notice(ADDRESS) },
+            NoticeRow { made: ServerTime(6), ..notice(ADDRESS) },
+        ];
+        assert!(others.iter().all(|other| identifier(other) != first));
     }
 
     #[test]
