@@ -107,7 +107,7 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     let (bytes, object) = (version.object.stat.size, version.object);
     let file_name = String::from_utf8_lossy(name.as_bytes()).into_owned();
     let started = sys::clock::now();
-    let source = move |sink: &mut dyn Write| {
+    let source = move |sink: &mut dyn Write| -> io::Result<()> {
         let mut reader = ContentReader::new(desk.store()).map_err(io::Error::other)?;
         let bytes = io::copy(&mut reader.content(&object), sink)?;
         let sent = Delivery { selected: 1, delivered: 1, bytes };
@@ -158,7 +158,7 @@ fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<NamedTree> {
 fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
     let NamedTree { node, filespace, selection, top } = tree(call)?;
     let (desk, started) = (Arc::clone(&call.desk), sys::clock::now());
-    let source = move |sink: &mut dyn Write| {
+    let source = move |sink: &mut dyn Write| -> io::Result<()> {
         let mut tree = TarTree::new(sink);
         let sent = write_tree(desk.store(), (&selection, &top), &mut tree)?;
         tree.finish()?;
@@ -172,7 +172,7 @@ fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
 fn zip(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
     let NamedTree { node, filespace, selection, top } = tree(call)?;
     let (desk, started) = (Arc::clone(&call.desk), sys::clock::now());
-    let source = move |sink: &mut dyn Write| {
+    let source = move |sink: &mut dyn Write| -> io::Result<()> {
         let mut tree = ZipTree::new(sink);
         let sent = write_tree(desk.store(), (&selection, &top), &mut tree)?;
         tree.finish()?;
