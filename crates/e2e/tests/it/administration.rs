@@ -302,6 +302,17 @@ fn verbose_commands_name_each_object() {
 }
 
 #[test]
+fn versions_of_a_filespace_that_is_not_there_are_refused() {
+    let scene = Scene::with_files(3, 500);
+    scene.backup();
+    // The folder is within a filespace, and is none itself.
+    let folder = scene.tree.to_str().unwrap();
+    let refused = scene.server.try_admin(&["node", "versions", "anna", folder]).expect(&[12]);
+    refused.says(&format!("node anna has no filespace {folder}"));
+    scene.server.try_admin(&["node", "versions", "anna"]).expect(&[0]);
+}
+
+#[test]
 fn a_destruction_is_confirmed() {
     let scene = Scene::with_files(3, 500);
     scene.backup();

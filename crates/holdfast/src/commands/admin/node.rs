@@ -263,8 +263,17 @@ fn versions(
     };
     let wanted = args.filespace.as_ref().map(|name| name.as_bytes());
     let is_wanted = |name: &&Vec<u8>| wanted.is_none_or(|wanted| mount_point(name) == wanted);
+    let chosen: Vec<&Vec<u8>> = filespaces.iter().filter(is_wanted).collect();
+    if let Some(wanted) = wanted
+        && chosen.is_empty()
+    {
+        let what = if args.archives { "archive of" } else { "filespace" };
+        let message = format!("node {} has no {what} {}", args.name, escaped(wanted));
+        let hint = format!("'holdfast admin node show {}' shows its filespaces", args.name);
+        return Err(CommandError::new(message).with_hint(hint));
+    }
     let mut headed = context.output.is_json() || context.output.quiet;
-    for filespace in filespaces.iter().filter(is_wanted) {
+    for filespace in chosen {
         let output = &mut context.output;
         admin.versions(&args.name, filespace, &mut |version| {
             if !headed {
