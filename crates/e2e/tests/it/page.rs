@@ -284,7 +284,7 @@ fn a_second_person_approves_a_removal() {
     let key = stage.server.admin(&["key", "add", "--user", "root", "--kind", "impersonator"]);
     let acting = stage.root.with_key(key["token"].as_str().unwrap());
     let as_vera = acting.with_headers(&["X-Holdfast-For: vera"]);
-    as_vera.delete("/v1/nodes/web-1").expect(202);
+    as_vera.delete("/v1/nodes/web-1?with_data=true").expect(202);
     stage.play("approval", json!({ "second": "vera" }));
     stage.root.get("/v1/nodes/web-2").expect(404);
     stage.root.get("/v1/nodes/web-1").expect(200);
