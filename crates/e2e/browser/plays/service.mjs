@@ -154,6 +154,11 @@ async function machine(stage) {
   await stage.visit('/nodes/web-1/archives', 'web-1');
   await page.getByText('the tree of the play').waitFor();
   await stage.inspect('node-archives');
+  // The node has no backup any more: the files of the archive are shown all the same.
+  await page.getByRole('row', { name: /the tree of the play/ }).getByRole('link').first().click();
+  await page.getByText('These are the files of archive').waitFor();
+  await page.getByRole('table', { name: 'Objects of the folder' }).getByRole('link').first().waitFor();
+  await stage.checkAccess('the files of an archive');
 }
 
 async function library(stage, facts) {
