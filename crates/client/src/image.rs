@@ -12,6 +12,7 @@
 //!                  /00000001/0000    part 512
 //! ```
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use model::{
@@ -146,6 +147,9 @@ pub struct ImageFacts {
     pub holds: Option<String>,
     /// Name of the machine.
     pub host: String,
+    /// Snapshot of a thin volume whose whole content the image has, by the UUID that LVM gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<UnreadableRange>,
 }
@@ -158,6 +162,8 @@ pub struct ImageDescription {
     pub kind: String,
     pub holds: Option<String>,
     pub host: String,
+    /// Snapshot that stays until the next image, if the image has its whole content.
+    pub snapshot: Option<String>,
 }
 
 impl ImageFacts {
@@ -167,7 +173,8 @@ impl ImageFacts {
         unreadable: Vec<UnreadableRange>,
         description: ImageDescription,
     ) -> Self {
-        let ImageDescription { stillness, leaves_out_unused, kind, holds, host } = description;
+        let ImageDescription { stillness, leaves_out_unused, kind, holds, host, snapshot } =
+            description;
         Self {
             format: FORMAT,
             layout,
@@ -177,6 +184,7 @@ impl ImageFacts {
             kind,
             holds,
             host,
+            snapshot,
             unreadable,
         }
     }
@@ -327,6 +335,18 @@ pub(crate) fn find(link: &Link, name: &[u8], at: Option<ServerTime>) -> Result<I
     images.into_iter().find(is_old_enough).ok_or_else(not_found)
 }
 
+/// Returns the numbers of the parts of `image` that have newer versions. If the image is the newest
+/// one, a backup that was interrupted has left them.
+pub(crate) fn replaced_parts(link: &Link, image: &Image) -> Result<BTreeSet<u64>, ClientError> {
+    let mut replaced = BTreeSet::new();
+    let mut listing = link.list(&image.parts())?;
+    while let Some(entries) = listing.next()? {
+        let newer = entries.iter().filter(|entry| entry.deactivated.is_some());
+        replaced.extend(newer.filter_map(|entry| part_of(&entry.directory, &entry.object.name)));
+    }
+    Ok(replaced)
+}
+
 /// Deletes `images`, which all have one name.
 pub(crate) fn delete(
     link: &Link,
@@ -388,6 +408,7 @@ mod tests {
             kind: "block device".to_owned(),
             holds: None,
             host: "h".to_owned(),
+            snapshot: Some("id".to_owned()),
         };
         let facts = ImageFacts::new(ImageLayout::of(5), 5, Vec::new(), description);
         let mut head = Object {

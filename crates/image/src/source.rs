@@ -317,7 +317,8 @@ impl ImageSource for Source {
         let (kind, holds) = (self.kind.clone(), self.holds.clone());
         // The holes of a file are zeros, but free blocks of a device may have any content.
         let leaves_out_unused = kind == DEVICE && *self.used != [0..self.bytes];
-        Ok(ImageDescription { stillness, leaves_out_unused, kind, holds, host })
+        let snapshot = None;
+        Ok(ImageDescription { stillness, leaves_out_unused, kind, holds, host, snapshot })
     }
 }
 

@@ -11,7 +11,7 @@
 //! A backup that is interrupted leaves no image. The next backup reads everything again, and sends
 //! only what the server has not got.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,9 +74,16 @@ pub trait ImageSource: Sync {
         None
     }
 
-    /// Returns true if it is known that nothing in `range` was written since the last image.
+    /// Returns true if it is known that nothing in `range` was written since the last image, or
+    /// since the snapshot [`Self::changed_since`].
     fn is_unchanged(&self, _range: &Range<u64>) -> bool {
         false
+    }
+
+    /// Snapshot since which the source knows the changes; `None` if it is told to know those since
+    /// the last image.
+    fn changed_since(&self) -> Option<&str> {
+        None
     }
 
     /// Says, after everything was read, what the image is.
@@ -129,7 +136,8 @@ pub(crate) fn back_up(
     tally.inspect(1, source.bytes());
     let made = in_session(run, &scope, |session, outbox| {
         let last = last_image(link, &options.name)?;
-        let run = ImageRun::new(session, source, options, last)?;
+        let doubtful = doubtful_parts(link, source, last.as_ref())?;
+        let run = ImageRun::new(session, source, options, last, doubtful)?;
         run.back_up(outbox)
     })?;
     let mut report = tally.into_report();
@@ -150,6 +158,25 @@ fn last_image(link: &Link, name: &[u8]) -> Result<Option<Image>, ClientError> {
     }
 }
 
+/// Returns the parts that are read even if the source knows no change; `None` for all parts.
+///
+/// The changes since a snapshot say nothing about an image that was not made from it. They say
+/// nothing about a part that was replaced later, either: the disk may have been set back to the
+/// snapshot since then.
+fn doubtful_parts(
+    link: &Link,
+    source: &dyn ImageSource,
+    last: Option<&Image>,
+) -> Result<Option<BTreeSet<u64>>, ClientError> {
+    let (Some(snapshot), Some(last)) = (source.changed_since(), last) else {
+        return Ok(Some(BTreeSet::new()));
+    };
+    match last.facts.snapshot.as_deref() == Some(snapshot) {
+        true => image::replaced_parts(link, last).map(Some),
+        false => Ok(None),
+    }
+}
+
 /// The backup of one image, shared by its readers.
 struct ImageRun<'a> {
     session: &'a Session<'a>,
@@ -158,6 +185,8 @@ struct ImageRun<'a> {
     layout: ImageLayout,
     /// Newest image before this one.
     last: Option<Image>,
+    /// Parts that are read even if the source knows no change; `None` for all parts.
+    doubtful: Option<BTreeSet<u64>>,
     class: ClassId,
     treatment: FileTreatment,
     stat: Stat,
@@ -195,6 +224,7 @@ impl<'a> ImageRun<'a> {
         source: &'a dyn ImageSource,
         options: &'a ImageOptions,
         last: Option<Image>,
+        doubtful: Option<BTreeSet<u64>>,
     ) -> Result<Self, ClientError> {
         let rules = session.context.rules;
         let path = || path_for_rules(&options.name);
@@ -209,6 +239,7 @@ impl<'a> ImageRun<'a> {
             options,
             layout: ImageLayout::of(source.bytes()),
             last,
+            doubtful,
             class,
             treatment: rules.treatment(path),
             stat: stat_of_stream(0),
@@ -323,7 +354,7 @@ impl<'a> ImageRun<'a> {
     ) -> Result<(), ClientError> {
         let stored = self.known_digest(known, number)?;
         let range = self.layout.range(number);
-        if stored.is_some() && self.has_whole(number) && self.source.is_unchanged(&range) {
+        if stored.is_some() && self.has_whole(number) && self.is_known_unchanged(number, &range) {
             let bytes = used_bytes(self.source.used(), &range);
             self.tally().progress.bytes.fetch_add(bytes, Relaxed);
             let mut findings = findings.lock();
@@ -342,6 +373,12 @@ impl<'a> ImageRun<'a> {
             findings.rebound.push(number);
         }
         Ok(())
+    }
+
+    /// Returns true if the source knows that the part `number` is that of the last image.
+    fn is_known_unchanged(&self, number: u64, range: &Range<u64>) -> bool {
+        let is_doubtful = self.doubtful.as_ref().is_none_or(|parts| parts.contains(&number));
+        !is_doubtful && self.source.is_unchanged(range)
     }
 
     /// Returns true if the last image has all of the part `number`. A part that could not be read,

@@ -245,7 +245,8 @@ mod tests {
         fn describe(&self) -> io::Result<ImageDescription> {
             let (kind, holds, host) = ("memory".to_owned(), None, String::new());
             let stillness = ImageStillness::Unchanged;
-            Ok(ImageDescription { stillness, leaves_out_unused: false, kind, holds, host })
+            let (leaves_out_unused, snapshot) = (false, None);
+            Ok(ImageDescription { stillness, leaves_out_unused, kind, holds, host, snapshot })
         }
     }
 

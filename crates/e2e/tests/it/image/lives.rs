@@ -51,6 +51,7 @@ impl ImageSource for InterruptedDisk {
             kind: "file".to_owned(),
             holds: None,
             host: "host".to_owned(),
+            snapshot: None,
         })
     }
 }
@@ -62,6 +63,9 @@ struct IdleDisk {
     /// True if the first block cannot be read.
     has_bad_block: bool,
     stillness: ImageStillness,
+    /// Snapshot that the disk is, and the one since which nothing was written.
+    snapshot: Option<&'static str>,
+    since: Option<&'static str>,
 }
 
 impl ImageSource for IdleDisk {
@@ -86,6 +90,10 @@ impl ImageSource for IdleDisk {
         true
     }
 
+    fn changed_since(&self) -> Option<&str> {
+        self.since
+    }
+
     fn describe(&self) -> io::Result<ImageDescription> {
         Ok(ImageDescription {
             stillness: self.stillness,
@@ -93,6 +101,7 @@ impl ImageSource for IdleDisk {
             kind: "NBD export".to_owned(),
             holds: None,
             host: "host".to_owned(),
+            snapshot: self.snapshot.map(str::to_owned),
         })
     }
 }
@@ -100,6 +109,12 @@ impl ImageSource for IdleDisk {
 /// Makes an image of `disk` and interrupts it between the parts and the head.
 fn interrupt(scene: &Scene, disk: &Path) {
     let before = taken(scene, disk).len();
+    interrupt_as(scene, disk, disk.to_str().unwrap().as_bytes());
+    assert_eq!(taken(scene, disk).len(), before, "an interrupted backup leaves no image");
+}
+
+/// Interrupts the backup of the image `name` of `disk` between the parts and the head.
+fn interrupt_as(scene: &Scene, disk: &Path, name: &[u8]) {
     let content = File::open(disk).unwrap();
     let used = 0..content.metadata().unwrap().len();
     let progress = Arc::new(Progress::default());
@@ -109,12 +124,10 @@ fn interrupt(scene: &Scene, disk: &Path) {
         progress: Arc::clone(&progress),
         descriptions: AtomicU32::new(0),
     };
-    let name = disk.to_str().unwrap().as_bytes().to_vec();
-    let options = ImageOptions { name, ..ImageOptions::default() };
+    let options = ImageOptions { name: name.to_vec(), ..ImageOptions::default() };
     let client = Client::open(scene.node.home()).unwrap();
     let error = client.back_up_image(&options, &source, &progress).map(drop).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Interrupted, "{error}");
-    assert_eq!(taken(scene, disk).len(), before, "an interrupted backup leaves no image");
 }
 
 /// Writes a disk of two parts whose first blocks are the noise of `seeds`.
@@ -293,9 +306,18 @@ fn images_have_their_own_parts_after_the_clock_was_set_back() {
 
 /// Makes an image called `vm` of a disk of which nobody has written anything.
 fn back_up_idle(scene: &Scene, content: &[u8], has_bad_block: bool) -> ImageReport {
-    let (used, content) = (0..content.len() as u64, content.to_vec());
-    let stillness = ImageStillness::Unchanged;
-    back_up_disk(scene, &IdleDisk { content, used, has_bad_block, stillness })
+    back_up_disk(scene, &IdleDisk { has_bad_block, ..idle(content) })
+}
+
+fn idle(content: &[u8]) -> IdleDisk {
+    IdleDisk {
+        content: content.to_vec(),
+        used: 0..content.len() as u64,
+        has_bad_block: false,
+        stillness: ImageStillness::Unchanged,
+        snapshot: None,
+        since: None,
+    }
 }
 
 fn back_up_disk(scene: &Scene, disk: &IdleDisk) -> ImageReport {
@@ -322,6 +344,42 @@ fn what_the_last_image_lacks_is_read_whatever_a_bitmap_says() {
     assert!(fs::read(&out).unwrap() == content);
 }
 
+/// Content that the newest image called `vm` has.
+fn content_of_vm(scene: &Scene) -> Vec<u8> {
+    let out = scene.scratch.join("out");
+    restore(scene, Path::new("vm"), &out, &["--confirm"]).expect(&[0]);
+    fs::read(&out).unwrap()
+}
+
+#[test]
+fn changes_since_a_snapshot_count_only_for_an_image_of_that_snapshot() {
+    let scene = Scene::new();
+    let (old, new) = (noise(1, 2 << 20), noise(2, 2 << 20));
+    let disk =
+        |content, snapshot, since| IdleDisk { snapshot: Some(snapshot), since, ..idle(content) };
+    back_up_disk(&scene, &disk(&old, "first", None));
+    let unread = back_up_disk(&scene, &disk(&new, "second", Some("first")));
+    assert_eq!((unread.changed_parts, unread.facts.data_bytes), (0, 2 << 20));
+    assert!(content_of_vm(&scene) == old, "the disk is believed");
+    let read = back_up_disk(&scene, &disk(&new, "third", Some("first")));
+    assert_eq!(read.changed_parts, 1, "the last image is that of another snapshot");
+    assert!(content_of_vm(&scene) == new);
+}
+
+/// The image had what the interrupted backup had found, and not what the disk had.
+#[test]
+fn a_part_of_an_interrupted_backup_is_read_if_the_disk_was_set_back_to_a_snapshot() {
+    let scene = Scene::new();
+    let (old, new) = (noise(1, 2 << 20), noise(2, 2 << 20));
+    let path = scene.scratch.join("vm");
+    fs::write(&path, &new).unwrap();
+    back_up_disk(&scene, &IdleDisk { snapshot: Some("first"), ..idle(&old) });
+    interrupt_as(&scene, &path, b"vm");
+    let since = Some("first");
+    back_up_disk(&scene, &IdleDisk { snapshot: Some("second"), since, ..idle(&old) });
+    assert!(content_of_vm(&scene) == old);
+}
+
 /// Files came out of the image with zeros in place of what the disk did not give.
 #[test]
 fn what_a_disk_did_not_give_is_an_error_in_its_image() {
@@ -343,8 +401,7 @@ fn what_a_disk_did_not_give_is_an_error_in_its_image() {
 #[test]
 fn a_mixture_of_several_moments_is_called_so_when_it_is_used() {
     let scene = Scene::new();
-    let (content, stillness) = (noise(1, 100_000), ImageStillness::Fuzzy);
-    let disk = IdleDisk { used: 0..100_000, content, has_bad_block: false, stillness };
+    let disk = IdleDisk { stillness: ImageStillness::Fuzzy, ..idle(&noise(1, 100_000)) };
     back_up_disk(&scene, &disk);
     let out = scene.scratch.join("out");
     restore(&scene, Path::new("vm"), &out, &[])
