@@ -145,7 +145,7 @@ impl Still {
             return Ok(Self::as_it_is(path, freeze, None));
         }
         let was_mounted = is_mounted(path);
-        let made = frozen_filesystem::freeze_device(path, number);
+        let made = frozen_filesystem::freeze_device(path, number, false);
         if let Err(error) = &made
             && choice == StillnessChoice::Auto
         {

@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 use crate::mount;
+use crate::thin_pool::ThinSnapshots;
 
 /// Prefix of the names of all snapshots; the number of the process follows, and the number of the
 /// device if the process makes several snapshots.
@@ -39,6 +40,8 @@ pub enum Means {
 #[derive(Debug)]
 pub struct FrozenFilesystem {
     root: PathBuf,
+    /// Snapshot of LVM.
+    volume: Option<LogicalVolume>,
     /// Steps that remove the snapshot, in this order.
     undo: Vec<UndoStep>,
 }
@@ -85,10 +88,11 @@ pub fn is_logical_volume(device: &Path) -> bool {
 }
 
 /// Makes a snapshot of the logical volume `device`. LVM holds a file system on it still meanwhile.
-/// Several snapshots of one process have different numbers.
-pub fn freeze_device(device: &Path, number: u32) -> io::Result<FrozenFilesystem> {
+/// Several snapshots of one process have different numbers. The snapshot of a thin volume that may
+/// stay cannot be written.
+pub fn freeze_device(device: &Path, number: u32, may_stay: bool) -> io::Result<FrozenFilesystem> {
     let name = format!("{PREFIX}{}-{number}", std::process::id());
-    snapshot_of(&volume(device.as_os_str().as_bytes())?, &name)
+    snapshot_of(&volume(device.as_os_str().as_bytes())?, &name, may_stay)
 }
 
 impl FrozenFilesystem {
@@ -103,6 +107,19 @@ impl FrozenFilesystem {
         let lvs = ["lvs", "--noheadings", "-o", "lv_attr"].map(OsStr::new);
         let listed = run(&words(&[&lvs[..], &[self.root.as_os_str()]].concat()));
         listed.is_ok_and(|attributes| is_invalid(&attributes))
+    }
+
+    /// Returns the snapshot, if LVM has made it.
+    pub(crate) fn volume(&self) -> Option<&LogicalVolume> {
+        self.volume.as_ref()
+    }
+
+    /// Lets the snapshot of a thin volume stay, in place of those that have stayed before. If that
+    /// fails, the snapshot is removed.
+    pub fn keep(mut self, snapshots: &ThinSnapshots) -> io::Result<()> {
+        snapshots.replace_kept()?;
+        self.undo.clear();
+        Ok(())
     }
 
     /// Removes the snapshot and everything that was made for it.
@@ -133,12 +150,12 @@ impl Drop for FrozenFilesystem {
     }
 }
 
-fn words(words: &[&OsStr]) -> Vec<OsString> {
+pub(crate) fn words(words: &[&OsStr]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
 /// Runs a tool to its end and returns its output; the error has the tool's own message.
-fn run(words: &[OsString]) -> io::Result<Vec<u8>> {
+pub(crate) fn run(words: &[OsString]) -> io::Result<Vec<u8>> {
     let [program, arguments @ ..] = words else { return Ok(Vec::new()) };
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let shown = program.to_string_lossy();
@@ -183,7 +200,7 @@ fn freeze_subvolume(root: &Path, name: &str) -> io::Result<FrozenFilesystem> {
     run(&words(&[&btrfs[..], &[root.as_os_str(), path.as_os_str()]].concat()))?;
     let during = modified(root).unwrap_or(before);
     let undo = UndoStep::Subvolume { path: path.clone(), root: root.to_owned(), before, during };
-    Ok(FrozenFilesystem { root: path, undo: vec![undo] })
+    Ok(FrozenFilesystem { root: path, volume: None, undo: vec![undo] })
 }
 
 fn modified(directory: &Path) -> io::Result<SystemTime> {
@@ -205,11 +222,12 @@ fn delete_subvolume(path: &Path) -> Vec<OsString> {
     words(&[&btrfs[..], &[path.as_os_str()]].concat())
 }
 
-/// A logical volume that is mounted.
-struct LogicalVolume {
-    group: String,
-    name: String,
-    is_thin: bool,
+/// A logical volume that is mounted or read.
+#[derive(Debug)]
+pub(crate) struct LogicalVolume {
+    pub(crate) group: String,
+    pub(crate) name: String,
+    pub(crate) is_thin: bool,
 }
 
 /// Returns true if the attributes of a logical volume are those of a snapshot that is invalid:
@@ -256,7 +274,7 @@ fn volume(source: &[u8]) -> io::Result<LogicalVolume> {
 fn freeze_volume(root: &[u8], name: &str) -> io::Result<FrozenFilesystem> {
     let unmounted = || io::Error::other(format!("nothing is mounted at {}", root.escape_ascii()));
     let mounted = mount::mounted(root)?.ok_or_else(unmounted)?;
-    let snapshot = snapshot_of(&volume(&mounted.source)?, name)?;
+    let snapshot = snapshot_of(&volume(&mounted.source)?, name, false)?;
     let device = snapshot.root.clone();
     let mut frozen = snapshot;
     let folder = Path::new(MOUNTS).join(name);
@@ -276,22 +294,28 @@ fn freeze_volume(root: &[u8], name: &str) -> io::Result<FrozenFilesystem> {
 }
 
 /// Makes the snapshot `name` of a logical volume. The root of the result is its device.
-fn snapshot_of(volume: &LogicalVolume, name: &str) -> io::Result<FrozenFilesystem> {
+fn snapshot_of(volume: &LogicalVolume, name: &str, may_stay: bool) -> io::Result<FrozenFilesystem> {
     let LogicalVolume { group, name: origin, is_thin } = volume;
     remove_dead_volumes(group)?;
     let mut create = words(&["lvcreate", "--snapshot", "--name", name].map(OsStr::new));
     if *is_thin {
         create.extend(words(&["--setactivationskip", "n"].map(OsStr::new)));
+        if may_stay {
+            create.extend(words(&["--permission", "r"].map(OsStr::new)));
+        }
     } else {
         create.extend(words(&["--extents", VOLUME_ROOM].map(OsStr::new)));
     }
     create.push(format!("{group}/{origin}").into());
     run(&create)?;
     let undo = vec![UndoStep::Run(remove(group, name))];
-    Ok(FrozenFilesystem { root: Path::new("/dev").join(group).join(name), undo })
+    let root = Path::new("/dev").join(group).join(name);
+    let volume = LogicalVolume { group: group.clone(), name: name.to_owned(), is_thin: *is_thin };
+    Ok(FrozenFilesystem { root, volume: Some(volume), undo })
 }
 
-fn remove(group: &str, name: &str) -> Vec<OsString> {
+/// Returns the command that removes a logical volume.
+pub(crate) fn remove(group: &str, name: &str) -> Vec<OsString> {
     let path = format!("{group}/{name}");
     words(&["lvremove", "--yes", &path].map(OsStr::new))
 }

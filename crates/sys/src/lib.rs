@@ -63,6 +63,7 @@ mod source;
 pub mod space;
 mod status;
 pub mod target;
+pub mod thin_pool;
 
 pub use apply::{ApplyOutcome, Part, Refusal};
 pub use attributes::FLAGS_RESTORED;
