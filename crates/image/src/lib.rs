@@ -31,6 +31,7 @@ mod parts;
 mod source;
 mod still;
 mod target;
+mod thin;
 mod used;
 
 pub use comparison::{Comparison, Differences};

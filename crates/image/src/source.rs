@@ -15,6 +15,7 @@ use crate::content::DeviceContent;
 use crate::error::ImageError;
 use crate::export::{self, ExportReader};
 use crate::still::{FreezeCommands, Still, StillnessChoice};
+use crate::thin::Changes;
 use crate::used;
 
 /// Kind of a source that is a device, in words.
@@ -34,6 +35,9 @@ pub struct SourceOptions {
     pub format: Option<String>,
     /// Dirty bitmap of an export or a qcow2 file, which shows the changes since the last image.
     pub bitmap: Option<String>,
+    /// True if the snapshot of a thin volume stays, so that the next image reads only what has
+    /// changed.
+    pub keeps_snapshot: bool,
     /// Number of this source among those of the process.
     pub number: u32,
 }
@@ -46,6 +50,8 @@ pub struct Source {
     still: Still,
     bytes: u64,
     used: Vec<Range<u64>>,
+    /// Changes of a thin volume whose snapshot stays, or the reason why nobody knows them.
+    changes: Option<Result<Changes, String>>,
     kind: String,
     holds: Option<String>,
     /// State before anything was read.
@@ -113,7 +119,8 @@ impl Source {
         }
         let stat = std::fs::metadata(path).map_err(failed)?;
         if block::is_block_device(path).map_err(failed)? {
-            let still = Still::device(path, options.snapshot, options.number, &commands)?;
+            let SourceOptions { snapshot, number, keeps_snapshot, .. } = *options;
+            let still = Still::device(path, snapshot, number, keeps_snapshot, &commands)?;
             return Self::of_device(path, still, options).map_err(failed);
         }
         if stat.is_file() {
@@ -142,15 +149,20 @@ impl Source {
         let before = Mark::of(name)?;
         let cached = File::open(&still.path)?;
         let bytes = block::size(&cached)?;
-        let used = match options.all_blocks {
-            true => Vec::from([0..bytes]),
-            false => used::of_device(&still.path, bytes, still.has_frozen_files),
+        let changes = still.staying().map(|snapshots| Changes::find(snapshots, bytes));
+        let used = match &changes {
+            Some(Ok(changes)) => changes.used.clone(),
+            None if !options.all_blocks => {
+                used::of_device(&still.path, bytes, still.has_frozen_files)
+            }
+            // The image has the whole content of a snapshot that stays.
+            Some(Err(_)) | None => Vec::from([0..bytes]),
         };
         let direct = block::open_direct(&still.path)?;
         let holds = DeviceContent::of(&still.path).shown();
         let (name, kind) = (name.to_owned(), DEVICE.to_owned());
         let reader = Reader::Local { cached, direct };
-        Ok(Self { name, still, reader, bytes, used, kind, holds, before })
+        Ok(Self { name, still, reader, bytes, used, changes, kind, holds, before })
     }
 
     fn of_file(name: &Path, mut still: Still) -> io::Result<Self> {
@@ -162,9 +174,9 @@ impl Source {
         };
         let bytes = block::size(&cached)?;
         let used = block::data_ranges(&cached)?;
-        let (name, kind) = (name.to_owned(), "file".to_owned());
+        let (name, kind, changes) = (name.to_owned(), "file".to_owned(), None);
         let reader = Reader::Local { cached, direct };
-        Ok(Self { name, still, reader, bytes, used, kind, holds, before })
+        Ok(Self { name, still, reader, bytes, used, changes, kind, holds, before })
     }
 
     /// Opens the file of a virtual machine's disk through `qemu-nbd`.
@@ -210,6 +222,7 @@ impl Source {
                 still,
                 bytes: reader.bytes,
                 used: reader.used.clone(),
+                changes: None,
                 reader: Reader::Export(Box::new(reader)),
                 kind: kind.to_owned(),
                 holds: None,
@@ -225,6 +238,14 @@ impl Source {
             Reader::Local { .. } => false,
         };
         options.bitmap.is_some() && !has_bitmap
+    }
+
+    /// Returns the reason if all of a thin volume is read because nobody knows what has changed.
+    pub fn doubt(&self) -> Option<&str> {
+        match &self.changes {
+            Some(Err(reason)) => Some(reason),
+            Some(Ok(_)) | None => None,
+        }
     }
 
     /// Returns the path of the device or the file, after which its images are called.
@@ -249,12 +270,13 @@ impl Source {
         }
     }
 
-    /// Lets the device go on, and removes its snapshot. Returns warnings about what is left.
-    pub fn end(self) -> Vec<String> {
+    /// Lets the device go on, and removes its snapshot, unless it stays. `is_made` says that there
+    /// is an image of it. Returns warnings about what is left.
+    pub fn end(self, is_made: bool) -> Vec<String> {
         let Self { reader, still, .. } = self;
         // A snapshot that is open cannot be removed.
         drop(reader);
-        still.end()
+        still.end(is_made)
     }
 }
 
@@ -301,8 +323,14 @@ impl ImageSource for Source {
     fn is_unchanged(&self, range: &Range<u64>) -> bool {
         match &self.reader {
             Reader::Export(export) => export.is_unchanged(range),
-            Reader::Local { .. } => false,
+            Reader::Local { .. } => self.changed_since().is_some_and(
+                |_| matches!(&self.changes, Some(Ok(changes)) if changes.is_unchanged(range)),
+            ),
         }
+    }
+
+    fn changed_since(&self) -> Option<&str> {
+        self.still.staying()?.kept_id()
     }
 
     fn describe(&self) -> io::Result<ImageDescription> {
@@ -315,9 +343,12 @@ impl ImageSource for Source {
         };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (kind, holds) = (self.kind.clone(), self.holds.clone());
-        // The holes of a file are zeros, but free blocks of a device may have any content.
-        let leaves_out_unused = kind == DEVICE && *self.used != [0..self.bytes];
-        let snapshot = None;
+        // The holes of a file and of a thin volume are zeros, but free blocks of a device may have any
+        // content.
+        let staying = self.still.staying();
+        let leaves_out_unused =
+            kind == DEVICE && staying.is_none() && *self.used != [0..self.bytes];
+        let snapshot = staying.map(|snapshots| snapshots.id().to_owned());
         Ok(ImageDescription { stillness, leaves_out_unused, kind, holds, host, snapshot })
     }
 }

@@ -10,6 +10,7 @@ use client::ImageStillness;
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use sys::frozen_filesystem::{self, FrozenFilesystem};
 use sys::mount;
+use sys::thin_pool::ThinSnapshots;
 
 use crate::error::ImageError;
 
@@ -114,17 +115,23 @@ pub(crate) struct Still {
     pub(crate) has_frozen_files: bool,
     /// Kept until the image is made.
     snapshot: Option<FrozenFilesystem>,
+    /// Snapshots of a thin volume: this one and those that have stayed for earlier images.
+    thin: Option<ThinSnapshots>,
+    /// True if the snapshot of a thin volume stays until the next image.
+    keeps: bool,
     freeze: Freeze,
     /// Reason why a snapshot that would have been better is missing.
     warning: Option<String>,
 }
 
 impl Still {
-    /// Holds a block device still. The snapshots of one process have different `numbers`.
+    /// Holds a block device still. The snapshots of one process have different `numbers`. With
+    /// `keeps`, that of a thin volume stays until the next image.
     pub(crate) fn device(
         path: &Path,
         choice: StillnessChoice,
         number: u32,
+        keeps: bool,
         commands: &FreezeCommands,
     ) -> Result<Self, ImageError> {
         let not_still = |reason: String| ImageError::NotStill { path: path.to_owned(), reason };
@@ -145,7 +152,7 @@ impl Still {
             return Ok(Self::as_it_is(path, freeze, None));
         }
         let was_mounted = is_mounted(path);
-        let made = frozen_filesystem::freeze_device(path, number, false);
+        let made = frozen_filesystem::freeze_device(path, number, keeps);
         if let Err(error) = &made
             && choice == StillnessChoice::Auto
         {
@@ -160,14 +167,20 @@ impl Still {
         use std::os::unix::ffi::OsStrExt as _;
         let device = PathBuf::from(std::ffi::OsStr::from_bytes(snapshot.root()));
         let stillness = Some(ImageStillness::Snapshot);
+        let found = ThinSnapshots::of(&snapshot);
+        let unkept = found.as_ref().err().filter(|_| keeps);
+        let warning =
+            unkept.map(|error| format!("the snapshot of {} is not kept: {error}", path.display()));
         Ok(Self {
             path: device,
             copy: None,
             stillness,
             has_frozen_files: was_mounted && is_mounted(path),
             snapshot: Some(snapshot),
+            thin: found.unwrap_or_default(),
+            keeps,
             freeze,
-            warning: None,
+            warning,
         })
     }
 
@@ -219,6 +232,8 @@ impl Still {
             stillness,
             has_frozen_files: false,
             snapshot: None,
+            thin: None,
+            keeps: false,
             freeze,
             warning,
         }
@@ -237,16 +252,42 @@ impl Still {
         })
     }
 
-    /// Lets the device go on, and removes the snapshot. Returns warnings about what is left.
-    pub(crate) fn end(mut self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.freeze.end().into_iter().chain(self.warning).collect();
-        if let Some(Err(error)) = self.snapshot.take().map(FrozenFilesystem::thaw) {
-            let path = self.path.display();
-            warnings.push(format!(
-                "cannot remove the snapshot {path}: {error}; the next backup removes it"
+    /// Returns the snapshots of a thin volume if the new one stays until the next image.
+    pub(crate) fn staying(&self) -> Option<&ThinSnapshots> {
+        self.thin.as_ref().filter(|_| self.keeps)
+    }
+
+    /// Lets the device go on, and removes the snapshot or lets it stay. An image that was not made
+    /// changes nothing about the snapshots of earlier images. Returns warnings about what is left.
+    pub(crate) fn end(mut self, is_made: bool) -> Vec<String> {
+        let snapshot = self.snapshot.take();
+        let ended = match snapshot {
+            Some(snapshot) if is_made => self.end_snapshot(snapshot),
+            Some(snapshot) => self.remove(snapshot),
+            None => None,
+        };
+        self.freeze.end().into_iter().chain(self.warning).chain(ended).collect()
+    }
+
+    /// Ends the snapshot of an image that was made. Returns a warning if that fails.
+    fn end_snapshot(&self, snapshot: FrozenFilesystem) -> Option<String> {
+        let path = self.path.display();
+        if let Some(staying) = self.staying() {
+            let error = snapshot.keep(staying).err()?;
+            return Some(format!(
+                "the snapshot {path} could not be kept: {error}; the next image reads everything"
             ));
         }
-        warnings
+        let removed = self.remove(snapshot);
+        let left = self.thin.as_ref().and_then(|thin| thin.remove_kept().err());
+        let left = left.map(|error| format!("cannot remove the snapshot that was kept: {error}"));
+        removed.or(left)
+    }
+
+    fn remove(&self, snapshot: FrozenFilesystem) -> Option<String> {
+        let path = self.path.display();
+        let error = snapshot.thaw().err()?;
+        Some(format!("cannot remove the snapshot {path}: {error}; the next backup removes it"))
     }
 }
 
@@ -284,7 +325,7 @@ mod tests {
         let said = || std::fs::read_to_string(&state).expect("written");
         let still = Still::file(&path, StillnessChoice::Off, &commands).expect("frozen");
         assert_eq!((still.stillness, said().as_str()), (Some(ImageStillness::Frozen), "freeze\n"));
-        assert!(still.end().is_empty());
+        assert!(still.end(true).is_empty());
         assert_eq!(said(), "freeze\nthaw\n");
         drop(Still::file(&path, StillnessChoice::Off, &commands).expect("frozen"));
         assert_eq!(said(), "freeze\nthaw\nfreeze\nthaw\n");

@@ -93,7 +93,7 @@ fn free_ranges_unmounted(
 }
 
 /// Returns the ranges of `bytes` bytes that are not in `free`.
-fn complement(free: &[Range<u64>], bytes: u64) -> Vec<Range<u64>> {
+pub(crate) fn complement(free: &[Range<u64>], bytes: u64) -> Vec<Range<u64>> {
     let mut free: Vec<Range<u64>> =
         free.iter().filter(|range| !range.is_empty()).cloned().collect();
     free.sort_by_key(|range| range.start);

@@ -81,7 +81,7 @@ impl StillDisk {
         let what = || format!("read {}", path.display());
         let source = Source::open(path, &SourceOptions::default()).while_doing(what)?;
         let (bytes, windows) = (source.bytes(), windows(source.used()));
-        source.end().iter().for_each(|text| output::warning(text));
+        source.end(false).iter().for_each(|text| output::warning(text));
         let direct = block::open_direct(path).while_doing(what)?;
         let message = || format!("{} has no reading past the page cache", path.display());
         let direct = direct.ok_or_else(|| Trouble::new(message()))?;

@@ -183,7 +183,7 @@ fn back_up(waiter: &Waiter, args: &Args, number: u32, path: &Path) -> Outcome {
     };
     let made = waiter
         .run(|client, progress| client.back_up_image(&options, &source, progress).map_err(unmade));
-    warnings.extend(source.end());
+    warnings.extend(source.end(made.is_ok()));
     if let Ok(report) = &made
         && report.facts.stillness == ImageStillness::Fuzzy
     {
