@@ -85,6 +85,8 @@ pub(crate) struct ImageReportDocument<'a> {
     data_bytes: u64,
     parts: u64,
     changed_parts: u64,
+    /// Data in the parts that were read.
+    bytes_before_dedup: u64,
     bytes_after_dedup: u64,
     bytes_transferred: u64,
     state: &'static str,
@@ -110,6 +112,7 @@ impl<'a> ImageReportDocument<'a> {
             data_bytes: facts.data_bytes,
             parts: *parts,
             changed_parts: *changed_parts,
+            bytes_before_dedup: backup.bytes_before_dedup,
             bytes_after_dedup: backup.bytes_after_dedup,
             bytes_transferred: backup.bytes_transferred,
             state: stillness_words(facts.stillness),
