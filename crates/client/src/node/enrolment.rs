@@ -93,6 +93,7 @@ pub fn enrol(
         skip_errors: None,
         image_rate: None,
         image_snapshot: None,
+        keep_snapshot: None,
         wait: None,
         tuning: Tuning::default(),
         limits: Vec::new(),

@@ -146,6 +146,11 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "auto"))]
     pub(crate) image_snapshot: Option<String>,
+    /// True if the snapshot of a thin volume stays after its image, so that the next image reads
+    /// only what has changed. It takes room in the pool for what changes meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = false))]
+    pub(crate) keep_snapshot: Option<bool>,
     /// Time for which a command waits for a server that is away, as in `60m`; `0` does not wait.
     #[serde(default, with = "length", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("default" = model::show_length(WAIT)))]

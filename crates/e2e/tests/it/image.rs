@@ -207,6 +207,19 @@ fn blocks_that_nobody_uses_are_not_read() {
 }
 
 #[test]
+fn only_a_snapshot_of_lvm_can_be_kept() {
+    let scene = Scene::new();
+    let file = scene.scratch.join("disk");
+    fs::write(&file, noise(1, 300_000)).unwrap();
+    for how in ["off", "reflink"] {
+        let words = ["backup", "--keep-snapshot", "--snapshot", how];
+        image(&scene, &words, &file).expect(&[12]).says("needs a snapshot of LVM");
+    }
+    let made = image(&scene, &["backup", "--keep-snapshot"], &file).expect(&[0]).json();
+    assert_eq!(made["bytes_before_dedup"], 300_000, "a file is read as always");
+}
+
+#[test]
 fn of_swap_space_only_the_head_is_kept() {
     let scene = Scene::new();
     let kind = Kind { mkfs: &["mkswap", "-q"], check: &[] };

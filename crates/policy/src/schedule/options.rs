@@ -29,9 +29,10 @@ const ARCHIVE: [&str; 8] = [
 const RESTORE: [&str; 5] = ["--to", "--at", "--inactive", "--replace", "--stubs-from"];
 const VERIFY: [&str; 1] = ["--data"];
 const DRILL: [&str; 1] = ["--seed"];
-const IMAGE: [&str; 7] = [
+const IMAGE: [&str; 8] = [
     "--name",
     "--snapshot",
+    "--keep-snapshot",
     "--all-blocks",
     "--format",
     "--skip-errors",
@@ -45,12 +46,13 @@ pub const LIBRARY: &str = "--library";
 /// Options that run a command around a backup, an archive or an image.
 const AROUND: [&str; 4] = ["--pre-command", "--post-command", "--freeze", "--thaw"];
 /// Options without a value. All others have one.
-const SWITCHES: [&str; 7] = [
+const SWITCHES: [&str; 8] = [
     "--cross-filesystems",
     "--confirm-expire",
     "--no-journal",
     "--inactive",
     "--data",
+    "--keep-snapshot",
     "--all-blocks",
     "--skip-errors",
 ];

@@ -280,6 +280,15 @@ pub const SETTINGS: [Setting; 41] = [
         "Days after which a backup walks everything and compares it with the journal.",
     ),
     open(
+        "keep-snapshot",
+        "keep_snapshot",
+        Kind::YesNo,
+        "image backup",
+        "no",
+        "Whether the snapshot of a thin volume stays, so that the next image reads only changes.",
+    )
+    .flagged(),
+    open(
         "limit-rate-receive",
         "limit_rate_receive",
         Kind::Rate,

@@ -44,6 +44,10 @@ pub(crate) struct Args {
     /// client.toml, otherwise auto]
     #[arg(long, value_name = "HOW")]
     snapshot: Option<StillnessChoice>,
+    /// Keep the snapshot of a thin volume until the next image, which then reads only what has
+    /// changed. The snapshot takes room in the pool for what changes meanwhile
+    #[arg(long)]
+    keep_snapshot: bool,
     /// Run this shell command before the disk is read or its snapshot is made. Only for one source:
     /// the source that is read first would let the others go on
     #[arg(long, value_name = "COMMAND")]
@@ -126,6 +130,7 @@ fn settled(args: Args, standing: &Standing) -> Result<Args, CommandError> {
         snapshot: settings::text(standing, "image-snapshot", args.snapshot, snapshot)?,
         freeze,
         thaw,
+        keep_snapshot: is_on("keep-snapshot", args.keep_snapshot)?,
         all_blocks: is_on("all-blocks", args.all_blocks)?,
         skip_errors: is_on("skip-errors", args.skip_errors)?,
         rate: settings::text(standing, "image-rate", args.rate, rate)?,
@@ -136,6 +141,12 @@ fn settled(args: Args, standing: &Standing) -> Result<Args, CommandError> {
 fn check(args: &Args) -> Result<(), CommandError> {
     if args.name.is_some() && args.sources.len() > 1 {
         return Err(CommandError::usage("--name names the image of one source", COMMAND));
+    }
+    if args.keep_snapshot
+        && matches!(args.snapshot, Some(StillnessChoice::Off | StillnessChoice::Reflink))
+    {
+        let message = "--keep-snapshot needs a snapshot of LVM: leave out --snapshot, or use lvm";
+        return Err(CommandError::usage(message, COMMAND));
     }
     if args.thaw.is_some() && args.freeze.is_none() {
         return Err(CommandError::usage("--thaw needs --freeze", COMMAND));
@@ -155,6 +166,7 @@ fn back_up(waiter: &Waiter, args: &Args, number: u32, path: &Path) -> Outcome {
         all_blocks: args.all_blocks,
         format: args.format.clone(),
         bitmap: args.bitmap.clone(),
+        keeps_snapshot: args.keep_snapshot,
         number,
     };
     let mut warnings = Vec::new();
@@ -172,6 +184,12 @@ fn back_up(waiter: &Waiter, args: &Args, number: u32, path: &Path) -> Outcome {
         output::say(&format!(
             "{} may change while it is read, so its image may be a mixture of several moments; a \
              snapshot or --freeze prevents this",
+            escaped(&name)
+        ));
+    }
+    if let Some(reason) = source.doubt() {
+        output::say(&format!(
+            "{} is read as a whole, because nobody knows what has changed: {reason}",
             escaped(&name)
         ));
     }
