@@ -239,6 +239,113 @@ def test_lvm_thin(scene):
     group.end()
 
 
+THIN = f"/dev/{GROUP}/thin"
+POOL_MAPPING = f"{GROUP}-pool-tpool"
+
+
+def sectors_read():
+    """Sectors that the pool has read of its disk since the start."""
+    name = out("dmsetup", "info", "-c", "--noheadings", "-o", "blkdevname",
+               f"{GROUP}-pool_tdata").strip()
+    return int(pathlib.Path(f"/sys/block/{name}/stat").read_text().split()[2])
+
+
+def write_thin(at, size, seed):
+    with open(THIN, "r+b") as file:
+        file.seek(at)
+        file.write(noise(seed, size))
+    run("sync", THIN)
+
+
+def kept_snapshots():
+    """Names and UUIDs of the snapshots that have stayed."""
+    lines = out("lvs", "--noheadings", "-o", "lv_name,lv_uuid", GROUP).splitlines()
+    return [tuple(line.split()) for line in lines if "holdfast-kept" in line]
+
+
+def check_thin(text, changed, read_mib, *options):
+    """Makes an image, which reads at most so much, and compares it with the volume."""
+    before = sectors_read()
+    done = image("backup", THIN, "--json", *options)
+    read = (sectors_read() - before) * 512
+    report = done.json() if done.code == DONE else {}
+    figures = [report.get(key) for key in ("changed_parts", "bytes_before_dedup", "state")]
+    check(figures[0] == changed and figures[1] <= read_mib * MIB and figures[2] == "snapshot",
+          f"{text}: {figures}", done)
+    # Tools of LVM and of udev read some blocks, too.
+    check(read <= (read_mib + 2) * MIB, f"the pool has read {read // KIB} KiB")
+    restored = FOLDER / "restored"
+    restore(THIN, restored)
+    check(are_same(THIN, restored), "every byte is that of the volume")
+    restored.unlink()
+    status = out("dmsetup", "status", POOL_MAPPING).split()
+    check(status[6] == "-", "the metadata of the pool are released", status)
+    return done
+
+
+def test_lvm_thin_kept(scene):
+    """Of a thin volume only what has changed is read, if the last snapshot was kept."""
+    group = Group(scene.disk("volumes"), 16 * MIB)
+    run(*LVCREATE, "--type", "thin-pool", "--size", "300M", "--name", "pool", GROUP)
+    run(*LVCREATE, "--type", "thin", "--virtualsize", "256M", "--thinpool", "pool", "--name",
+        "thin", GROUP)
+    # Of four parts of 64 MiB, the third one has no block.
+    for part, size in ((0, 16 * MIB), (1, 8 * MIB), (3, 8 * MIB)):
+        write_thin(part * 64 * MIB, size, part)
+    check_thin("the first image has what the pool has", 4, 32, "--keep-snapshot")
+    first = kept_snapshots()
+    check([name for name, _ in first] == ["holdfast-kept-thin"], "its snapshot stays", first)
+    active = out("dmsetup", "ls")
+    check("kept" not in active, "and is not active", active)
+    check_thin("nothing is read of a volume that did not change", 0, 0, "--keep-snapshot")
+    write_thin(64 * MIB + 4 * MIB, 64 * KIB, "changed")
+    write_thin(160 * MIB, 64 * KIB, "new")
+    run("blkdiscard", "--offset", 194 * MIB, "--length", 2 * MIB, THIN)
+    check_thin("three parts have changed, one by a discard", 3, 15, "--keep-snapshot")
+    check(len(kept_snapshots()) == 1 and kept_snapshots() != first,
+          "the newer snapshot has replaced the older one", kept_snapshots())
+    check_thin_interrupted()
+    check_thin_doubts(group)
+    check_thin("without the option nothing is believed", 0, 32)
+    check(not kept_snapshots(), "and the kept snapshot is removed", kept_snapshots())
+    group.check_no_snapshot()
+    run("lvremove", "--yes", f"{GROUP}/thin", f"{GROUP}/pool")
+    group.end()
+
+
+def check_thin_interrupted():
+    """An image that is not made leaves the snapshot of the last one."""
+    kept = kept_snapshots()
+    write_thin(0, 16 * MIB, "interrupted")
+    work = Work("backup", THIN, "--keep-snapshot", "--rate", "1M")
+    wait_for("the snapshot", lambda: "holdfast-snapshot" in out("lvs", GROUP))
+    time.sleep(2)
+    done = work.end(signal.SIGINT)
+    check(done.code == NOT_DONE and kept_snapshots() == kept,
+          "after SIGINT the last image's snapshot is there, and no other", kept_snapshots())
+    check("holdfast-snapshot" not in out("lvs", GROUP), "the new one is gone")
+    check_thin("the next image has the changes", 1, 16, "--keep-snapshot")
+
+
+def check_thin_doubts(group):
+    """Everything is read if nobody knows what has changed, or if the last image is another one."""
+    tool = pathlib.Path(shutil.which("thin_delta"))
+    away = tool.with_name("thin_delta.away")
+    tool.rename(away)
+    done = check_thin("without thin_delta everything is read", 0, 300, "--keep-snapshot")
+    away.rename(tool)
+    check("thin-provisioning-tools" in done.err, "and a line says so", done.err)
+    run("dmsetup", "message", POOL_MAPPING, "0", "reserve_metadata_snap")
+    done = image("backup", THIN, "--keep-snapshot")
+    check(done.code == DONE and "nobody knows what has changed" in done.err,
+          "metadata that somebody else has reserved are left alone", done)
+    run("dmsetup", "message", POOL_MAPPING, "0", "release_metadata_snap")
+    back_up(THIN, "--name", "other", "--keep-snapshot")
+    write_thin(64 * MIB, 64 * KIB, "another")
+    check_thin("the snapshot of another image is not believed", 1, 32, "--keep-snapshot")
+    group.check_no_snapshot("no other snapshot is left")
+
+
 def test_lvm_names(scene):
     """A logical volume is recognised by each of its names."""
     group = Group(scene.disk("volumes"))
