@@ -13,8 +13,6 @@ const CONFIGURE: libc::c_ulong = 0x4c0a;
 const READ_ONLY: u32 = 1;
 /// The device ends when nobody uses it any more.
 const AUTOCLEAR: u32 = 4;
-/// The kernel looks for partitions.
-const PARTSCAN: u32 = 8;
 
 /// Source: Linux, `include/uapi/linux/loop.h`, `struct loop_info64`.
 #[repr(C)]
@@ -44,7 +42,8 @@ struct Config {
 }
 
 /// A read-only block device with the content of a file. It ends when it is dropped and nothing on
-/// it is mounted any more, even if the process is killed.
+/// it is mounted any more, even if the process is killed. The kernel makes no devices of partitions
+/// in it, at which udev and LVM would look.
 #[derive(Debug)]
 pub struct LoopDevice {
     /// Keeps the device.
@@ -100,7 +99,7 @@ impl LoopDevice {
                 number: 0,
                 encrypt_type: 0,
                 encrypt_key_size: 0,
-                flags: READ_ONLY | AUTOCLEAR | PARTSCAN,
+                flags: READ_ONLY | AUTOCLEAR,
                 file_name: [0; 64],
                 crypt_name: [0; 64],
                 encrypt_key: [0; 32],
