@@ -1,12 +1,16 @@
 //! The content of a device, as far as `blkid` and `partx` of util-linux recognise it.
 
+use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use sys::block::Partition;
 
-/// Length of the sectors in which `partx` counts.
+/// Length of the sectors in which `partx` counts, whatever the disk has.
 const SECTOR_BYTES: u64 = 512;
+/// Path by which a program finds a file that has none: it is the program's standard input.
+const INPUT: &str = "/proc/self/fd/0";
 
 /// Content of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -21,7 +25,14 @@ pub struct DeviceContent {
 impl DeviceContent {
     /// Asks `blkid` about a device or a file. Without an answer the content is not known.
     pub fn of(path: &Path) -> Self {
-        Self::parse(&said(&["blkid", "-p", "-o", "export", "--"], path))
+        Self::parse(&said(&["blkid", "-p", "-o", "export", "--"], path, Stdio::null()))
+    }
+
+    /// Asks `blkid` about a range of a file, or about all of it if the range is empty.
+    pub(crate) fn within(file: &File, range: &Range<u64>) -> Self {
+        let [start, bytes] = [range.start, range.end - range.start].map(|at| at.to_string());
+        let words = ["blkid", "-p", "-o", "export", "-O", &start, "-S", &bytes, "--"];
+        Self::parse(&said_of(file, &words))
     }
 
     /// Reads lines such as `TYPE=ext4`.
@@ -48,11 +59,13 @@ impl DeviceContent {
     }
 }
 
-/// Returns the partitions in the table on a device or in a file: the kernel may not know all tables
-/// that `partx` knows.
-pub(crate) fn partitions_in(path: &Path) -> Vec<Partition> {
-    let words = ["partx", "--raw", "--noheadings", "-o", "NR,START,SECTORS", "--"];
-    parse_partitions(&said(&words, path), path)
+/// Returns the partitions in the table in a file that has the content of a disk with sectors of
+/// `sector` bytes.
+pub(crate) fn partitions_in(file: &File, sector: u32) -> Vec<Partition> {
+    let sector = sector.to_string();
+    let columns = ["--raw", "--noheadings", "-o", "NR,START,SECTORS"];
+    let words = [&["partx", "--sector-size", &sector][..], &columns, &["--"]].concat();
+    parse_partitions(&said_of(file, &words), Path::new(INPUT))
 }
 
 fn parse_partitions(lines: &[u8], path: &Path) -> Vec<Partition> {
@@ -67,11 +80,17 @@ fn parse_partitions(lines: &[u8], path: &Path) -> Vec<Partition> {
     String::from_utf8_lossy(lines).lines().filter_map(of_line).collect()
 }
 
+/// Runs a program of util-linux on a file, which may have no path.
+fn said_of(file: &File, words: &[&str]) -> Vec<u8> {
+    let input = file.try_clone().map(Stdio::from);
+    input.map(|input| said(words, Path::new(INPUT), input)).unwrap_or_default()
+}
+
 /// Runs a program of util-linux on `path`, and returns what it says; nothing if it fails.
-fn said(words: &[&str], path: &Path) -> Vec<u8> {
+fn said(words: &[&str], path: &Path, input: Stdio) -> Vec<u8> {
     let (program, options) = words.split_first().expect("a program");
     let mut command = Command::new(program);
-    command.args(options).arg(path).stdin(Stdio::null()).stderr(Stdio::null());
+    command.args(options).arg(path).stdin(input).stderr(Stdio::null());
     // The folders of administrators' programs are not in the path of every user.
     command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
     command.output().map(|output| output.stdout).unwrap_or_default()
@@ -84,6 +103,8 @@ fn unescaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
@@ -104,6 +125,21 @@ mod tests {
         assert_eq!(ranges, [(1, mib(1, 21)), (2, mib(21, 31))]);
         let huge = b"1 99999999999999999999 1\n1 18446744073709551615 2\n";
         assert!(parse_partitions(huge, Path::new("/x")).is_empty());
+    }
+
+    #[test]
+    fn a_range_of_a_file_is_recognised() {
+        let mut swap = vec![0; 1 << 20];
+        // Version 1, and a number of pages.
+        swap[1024] = 1;
+        swap[1028] = 255;
+        swap[4086..4096].copy_from_slice(b"SWAPSPACE2");
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&[vec![0; 1 << 20], swap].concat()).expect("written");
+        let kind = |range| DeviceContent::within(&file, &range).kind;
+        assert_eq!(kind(1 << 20..2 << 20).as_deref(), Some("swap"));
+        assert_eq!((kind(0..0), kind(0..1 << 20), kind(2 << 20..3 << 20)), (None, None, None));
+        assert!(partitions_in(&file, 512).is_empty());
     }
 
     #[test]

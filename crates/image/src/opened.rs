@@ -8,6 +8,10 @@
 //!
 //! Nothing of it has a path: other users and programs do not see it, and the kernel removes it when
 //! the process ends, however it ends. Only the blocks that the kernel asks for are fetched.
+//!
+//! Other programs do see a loop device: udev looks at each one, and LVM activates a volume group that
+//! it finds there. So a loop device covers one file system and nothing else. `partx` and `blkid`
+//! look for it in the file.
 
 use std::io;
 use std::ops::Range;
@@ -145,18 +149,20 @@ impl OpenImage {
         disk: ServedDisk,
         part: Option<&PartName>,
     ) -> Result<Self, OpenError> {
-        let Whole { device: whole, sector, partitions } = Whole::of(&disk)?;
+        let (partitions, sector) = partitions_of(&disk);
         let chosen = content.choose(&partitions, part)?;
         let is_volume = matches!(chosen, Part::Volume(_));
-        let (device, disk) = match chosen {
-            Part::Whole => (whole, disk),
-            Part::Partition(range) => (looped(&disk, range, sector)?, disk),
+        let bytes = content.bytes();
+        let (disk, range) = match chosen {
+            Part::Whole => (disk, 0..bytes),
+            Part::Partition(range) => (disk, range.start.min(bytes)..range.end.min(bytes)),
             Part::Volume(map) => {
+                let range = 0..map.bytes();
                 let volume = served(Arc::new(VolumeContent { image: Arc::clone(content), map }))?;
-                (looped(&volume, 0..0, sector)?, volume)
+                (volume, range)
             }
         };
-        let held = DeviceContent::of(device.path());
+        let held = DeviceContent::within(disk.file(), &range);
         let kind = match held.kind.as_deref() {
             Some(kind) if is_file_system(kind) => kind,
             Some("LVM2_member") if !is_volume => {
@@ -164,6 +170,7 @@ impl OpenImage {
             }
             _ => return Err(no_files(&held)),
         };
+        let device = looped(&disk, range, sector)?;
         let (mount, leaves_out_journal) = mounted(&device, kind)?;
         let root = mount.root().map_err(system("open the file system in the image"))?;
         Ok(Self {
@@ -226,28 +233,14 @@ impl ImageContent {
     }
 }
 
-/// The whole image as a device.
-struct Whole {
-    device: LoopDevice,
-    /// Length of the sectors by which the table of partitions counts.
-    sector: u32,
-    partitions: Vec<Partition>,
-}
-
-impl Whole {
-    fn of(disk: &ServedDisk) -> Result<Self, OpenError> {
-        let with_sectors = |sector| -> Result<Self, OpenError> {
-            let device = looped(disk, 0..0, sector)?;
-            let partitions = partitions_in(device.path());
-            Ok(Self { device, sector, partitions })
-        };
-        let whole = with_sectors(SECTOR_BYTES)?;
-        if whole.partitions.is_empty() && DeviceContent::of(whole.device.path()).table.is_some() {
-            // A table of partitions is read by the length of the disk's sectors.
-            return with_sectors(LONG_SECTOR_BYTES);
-        }
-        Ok(whole)
+/// Returns the partitions of a disk, and the length of the sectors by which their table counts.
+fn partitions_of(disk: &ServedDisk) -> (Vec<Partition>, u32) {
+    let found = partitions_in(disk.file(), SECTOR_BYTES);
+    if found.is_empty() && DeviceContent::within(disk.file(), &(0..0)).table.is_some() {
+        // A table of partitions is read by the length of the disk's sectors.
+        return (partitions_in(disk.file(), LONG_SECTOR_BYTES), LONG_SECTOR_BYTES);
     }
+    (found, SECTOR_BYTES)
 }
 
 fn system(verb: &'static str) -> impl Fn(io::Error) -> OpenError {
@@ -258,7 +251,7 @@ fn served(content: Arc<dyn DiskContent>) -> Result<ServedDisk, OpenError> {
     ServedDisk::serve(content).map_err(system("show the image as a disk"))
 }
 
-/// Makes a device of a range of `disk`, or of all of it if the range is empty.
+/// Makes a device of a range of `disk`, which holds a file system.
 fn looped(disk: &ServedDisk, range: Range<u64>, sector: u32) -> Result<LoopDevice, OpenError> {
     LoopDevice::with_sectors(disk.file(), range.start, range.end - range.start, sector)
         .map_err(system("make a loop device of the image"))
