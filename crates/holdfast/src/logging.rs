@@ -1,9 +1,9 @@
 //! Messages of the program while it runs, on standard error.
 
-use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::error::CommandError;
 use crate::options::LogFormat;
@@ -41,15 +41,32 @@ pub(crate) fn start(
     let filter = EnvFilter::try_new(&directives).map_err(|error| {
         CommandError::new(format!("{VARIABLE}={directives} is not a filter: {error}"))
     })?;
-    // Spans belong to traces: no message names them.
-    let filter = filter.and(filter_fn(|what| what.is_event()));
     let traces = traces.map(Traces::start).transpose()?;
+    let registry = tracing_subscriber::registry().with(messages(filter, level, format));
+    // A layer that is `None` counts as one that wants all spans, those of libraries, too.
+    match traces.as_ref().map(Traces::layer) {
+        Some(spans) => registry.with(spans).init(),
+        None => registry.init(),
+    }
+    Ok(traces)
+}
+
+/// Returns the layer that writes the messages that `filter` lets through.
+fn messages(
+    filter: EnvFilter,
+    level: Level,
+    format: LogFormat,
+) -> Box<dyn Layer<Registry> + Send + Sync> {
+    // Spans belong to traces: no message names them. Without the hint, the most detailed level would
+    // count as wanted, and libraries would make a span for each frame of the network.
+    let is_event = filter_fn(|what| what.is_event()).with_max_level_hint(LevelFilter::TRACE);
+    let filter = filter.and(is_event);
     let messages = tracing_subscriber::fmt::layer()
         // A lost standard error cannot be reported anywhere, and must not end the program.
         .log_internal_errors(false)
         // Colours are sequences, which no message may hold.
         .with_ansi(false);
-    let messages = match format {
+    match format {
         LogFormat::Text => messages
             .with_target(level == Level::Verbose)
             .with_writer(|| output::LogLines)
@@ -61,10 +78,7 @@ pub(crate) fn start(
             .with_writer(|| output::JsonLogLines)
             .with_filter(filter)
             .boxed(),
-    };
-    let spans = traces.as_ref().map(Traces::layer);
-    tracing_subscriber::registry().with(messages).with(spans).init();
-    Ok(traces)
+    }
 }
 
 fn default_directives(level: Level) -> &'static str {
@@ -73,5 +87,25 @@ fn default_directives(level: Level) -> &'static str {
         Level::Command => "warn",
         Level::Server => "info",
         Level::Verbose => VERBOSE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The detailed spans of libraries were made, and then nobody wanted them.
+    #[test]
+    fn what_is_not_shown_is_not_made() {
+        for (level, most) in [
+            (Level::Command, LevelFilter::WARN),
+            (Level::Server, LevelFilter::INFO),
+            (Level::Verbose, LevelFilter::DEBUG),
+        ] {
+            let filter = EnvFilter::try_new(default_directives(level)).expect("a filter");
+            let messages = messages(filter, level, LogFormat::Text);
+            let subscriber = tracing_subscriber::registry().with(messages);
+            assert_eq!(tracing::Subscriber::max_level_hint(&subscriber), Some(most));
+        }
     }
 }

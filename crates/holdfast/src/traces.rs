@@ -11,7 +11,7 @@ use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::error::CommandError;
@@ -53,11 +53,12 @@ impl Traces {
     where
         S: tracing::Subscriber + for<'a> LookupSpan<'a>,
     {
+        let is_traced = filter_fn(|what| what.is_span() && what.target() == model::TRACE);
         tracing_opentelemetry::layer()
             .with_tracer(self.0.tracer("holdfast"))
             .with_location(false)
             .with_threads(false)
-            .with_filter(filter_fn(|what| what.is_span() && what.target() == model::TRACE))
+            .with_filter(is_traced.with_max_level_hint(LevelFilter::INFO))
     }
 }
 
