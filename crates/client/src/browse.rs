@@ -100,15 +100,15 @@ pub(crate) fn subtree(
     let selection = Selection { at, ..selection_below(filespace, directory) };
     let mut listing = link.list(&selection)?;
     while let Some(entries) = listing.next()? {
-        for of_directory in entries.chunk_by(|a, b| a.directory == b.directory) {
-            let path = &of_directory[0].directory;
-            if !directory.contains(path) && **path != *directory {
-                // The object that the subtree hangs on.
-                continue;
+        let mut entries = entries.into_iter().peekable();
+        while let Some(Entry { directory: path, object, .. }) = entries.next() {
+            let mut objects = vec![without_places(object)];
+            while let Some(next) = entries.next_if(|next| next.directory == path) {
+                objects.push(without_places(next.object));
             }
-            let objects =
-                of_directory.iter().map(|entry| without_places(entry.object.clone())).collect();
-            if !visit(path, objects) {
+            // The object that the subtree hangs on is not in it.
+            let is_within = directory.contains(&path) || *path == *directory;
+            if is_within && !visit(&path, objects) {
                 return Ok(());
             }
         }
