@@ -51,7 +51,7 @@ pub(crate) enum Node {
     /// Directory of the node's files, by its path without a slash at its end.
     Directory {
         view: View,
-        path: Vec<u8>,
+        path: Arc<[u8]>,
         object: Option<Arc<Object>>,
     },
     /// Anything else that is stored.

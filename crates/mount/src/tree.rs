@@ -194,7 +194,7 @@ impl Tree {
         for name in points.names_in(path) {
             let path = [path, b"/", &name].concat();
             let object = self.root_object(view, &points, &path)?;
-            let node = Node::Directory { view, path, object };
+            let node = Node::Directory { view, path: path.into(), object };
             match entries.binary_search_by(|entry| entry.name.cmp(&name)) {
                 // The directory that the filespace is mounted over, or on the way to it.
                 // A directory on the way to the filespace, or one whose root is not stored.
@@ -294,7 +294,7 @@ impl Tree {
 }
 
 fn view_root(view: View) -> Node {
-    Node::Directory { view, path: Vec::new(), object: None }
+    Node::Directory { view, path: Arc::default(), object: None }
 }
 
 fn top() -> Vec<TreeEntry> {
@@ -315,7 +315,7 @@ fn entry(view: View, folder: &Arc<Folder>, path: &[u8], object: Arc<Object>) -> 
     let name = object.name.as_bytes().to_vec();
     let node = match object.stat.kind {
         Kind::Directory => {
-            let path = [path, b"/", &name].concat();
+            let path = [path, b"/", &name].concat().into();
             Node::Directory { view, path, object: Some(object) }
         }
         _ => Node::Object { view, folder: Arc::clone(folder), object },
