@@ -17,6 +17,8 @@ use crate::tree::{Times, Tree};
 
 /// Number of threads that answer the kernel.
 const THREADS: usize = 8;
+/// Size of the buffer in which each of them reads questions. Source: fuser 0.18, `read_buf.rs`.
+const READ_BUFFER_BYTES: usize = (16 << 20) + 4096;
 /// Program that waits for the end of this process, and then removes the mount. It gets the mount
 /// point as its first argument.
 const GUARD: &str = "trap '' INT TERM HUP; read -r word; \
@@ -51,6 +53,8 @@ pub struct MountSettings {
 pub struct StoredMount {
     session: Option<BackgroundSession>,
     guard: Child,
+    /// Memory that no thread gets. See [`StoredMount::start`].
+    _used: Vec<u8>,
 }
 
 impl StoredMount {
@@ -81,11 +85,15 @@ impl StoredMount {
         let guard = guard(&path).map_err(failed)?;
         let begin = |session: Session<StoredFiles>| {
             kernel.connect(session.notifier());
-            session.spawn()
+            // The first question was read in a buffer that is free by now. A thread that gets the
+            // same memory for its own buffer clears all of it, and then it takes room. Memory that
+            // nobody has used takes none until it is needed. So this piece stays taken.
+            let used: Vec<u8> = Vec::with_capacity(READ_BUFFER_BYTES);
+            session.spawn().map(|session| (session, used))
         };
         let session = Session::new(files, &path, &config).and_then(begin);
         match session {
-            Ok(session) => Ok(Self { session: Some(session), guard }),
+            Ok((session, used)) => Ok(Self { session: Some(session), guard, _used: used }),
             Err(error) => {
                 dismiss(guard);
                 Err(failed(error))

@@ -337,6 +337,23 @@ fn a_server_that_stays_away_is_an_error() {
     assert_eq!(error.raw_os_error(), Some(5), "{error}");
 }
 
+/// A thread got a buffer of 16 MiB that had been used before, and cleared all of it.
+#[test]
+fn a_mount_that_nobody_uses_takes_little_memory() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::with_files(2, 1000);
+    scene.backup();
+    let mounted = MountPoint::new(&scene, &[]);
+    assert_eq!(fs::read_dir(&mounted.at).unwrap().count(), 4);
+    let id = mounted.process.as_ref().unwrap().id();
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let own = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let kib: u64 = own.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    assert!(kib < 17 << 10, "{kib} KiB");
+}
+
 #[test]
 fn a_mount_that_is_killed_leaves_nothing() {
     if !can_mount() {
