@@ -57,8 +57,8 @@ fn messages(
     level: Level,
     format: LogFormat,
 ) -> Box<dyn Layer<Registry> + Send + Sync> {
-    // Spans belong to traces: no message names them. Without the hint, the most detailed level would
-    // count as wanted, and libraries would make a span for each frame of the network.
+    // Spans belong to traces: no message names them. Without the hint, the most detailed level
+    // would count as wanted, and libraries would make a span for each frame of the network.
     let is_event = filter_fn(|what| what.is_event()).with_max_level_hint(LevelFilter::TRACE);
     let filter = filter.and(is_event);
     let messages = tracing_subscriber::fmt::layer()

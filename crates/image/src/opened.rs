@@ -9,9 +9,9 @@
 //! Nothing of it has a path: other users and programs do not see it, and the kernel removes it when
 //! the process ends, however it ends. Only the blocks that the kernel asks for are fetched.
 //!
-//! Other programs do see a loop device: udev looks at each one, and LVM activates a volume group that
-//! it finds there. So a loop device covers one file system and nothing else. `partx` and `blkid`
-//! look for it in the file.
+//! Other programs do see a loop device: udev looks at each one, and LVM activates a volume group
+//! that it finds there. So a loop device covers one file system and nothing else. `partx` and
+//! `blkid` look for it in the file.
 
 use std::io;
 use std::ops::Range;

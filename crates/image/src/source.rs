@@ -343,8 +343,8 @@ impl ImageSource for Source {
         };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (kind, holds) = (self.kind.clone(), self.holds.clone());
-        // The holes of a file and of a thin volume are zeros, but free blocks of a device may have any
-        // content.
+        // The holes of a file and of a thin volume are zeros, but free blocks of a device may have
+        // any content.
         let staying = self.still.staying();
         let leaves_out_unused =
             kind == DEVICE && staying.is_none() && *self.used != [0..self.bytes];

@@ -195,8 +195,8 @@ fn mapping(group: &str, volume: &str) -> String {
     format!("{}-{}", group.replace('-', "--"), volume.replace('-', "--"))
 }
 
-/// Returns the command that compares pairs of volumes of a pool, which has the name `pool` in device
-/// mapper.
+/// Returns the command that compares pairs of volumes of a pool, which has the name `pool` in
+/// device mapper.
 fn comparison(pool: &str, pairs: [(u64, u64); 3]) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", COMPARE, "thin_delta", &format!("{pool}-tpool")]);
@@ -275,8 +275,8 @@ mod tests {
         assert_eq!(mapping("vg-x", "my-pool"), "vg--x-my--pool");
     }
 
-    /// Runs the comparison with tools that only note how they are called. Returns its result and the
-    /// notes.
+    /// Runs the comparison with tools that only note how they are called. Returns its result and
+    /// the notes.
     fn compared(dmsetup: &str, thin_delta: &str) -> (Result<String, String>, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let notes = folder.path().join("notes");
