@@ -416,8 +416,18 @@ def test_lvm_inside(scene):
     check(done.code == NOT_DONE and "thin volume" in done.err, "a thin volume gives no files", done)
     target = FOLDER / "inside"
     mapped = out("dmsetup", "ls")
+    events = FOLDER / "events"
+    monitor = start("udevadm", "monitor", "--udev", "--property", "--subsystem-match=block",
+                    stdout=open(events, "w"))
+    time.sleep(1)
     done = image("extract", disk, "/", "--partition", f"{GROUP}/origin", "--to", target)
     check(done.code == DONE, "the root directory of a volume of two segments is copied", done)
+    settle()
+    monitor.kill()
+    monitor.wait()
+    seen = [event for event in events.read_text().split("\n\n") if "DEVNAME=/dev/loop" in event]
+    check(seen and not any("LVM2_member" in event for event in seen),
+          "udev sees a loop device, and no physical volume in it", seen)
     check_trees(tree, manifest(target), "all files of the volume are as they were")
     check(out("dmsetup", "ls") == mapped, "device mapper of this machine has what it had", mapped)
     shutil.rmtree(target)
