@@ -59,6 +59,7 @@ mod stub;
 mod tally;
 mod threads;
 mod transit;
+mod trials;
 mod tuner;
 mod walk;
 

@@ -186,13 +186,14 @@ impl<'a> Press<'a> {
         }
     }
 
-    /// Notes that a quantum of `bytes` was handed to the outbox as a record of `handed` bytes.
-    fn note_handed_on(&self, bytes: usize, handed: usize) {
+    /// Notes that a quantum of `bytes` was handed to the outbox as a record of `handed` bytes, which
+    /// was made in `time`.
+    fn note_handed_on(&self, bytes: usize, handed: usize, time: Duration) {
         self.handed_on.fetch_add(1, Relaxed);
         if let Strength::Auto(auto) = &self.strength {
             let mut tuner = auto.tuner();
             tuner.set_gpu(self.gpu.as_ref().and_then(GpuStage::estimate));
-            tuner.note(bytes as u64, handed as u64, auto.answers.arrived());
+            tuner.note(bytes as u64, handed as u64, time, auto.answers.arrived());
         }
     }
 }
@@ -357,7 +358,7 @@ impl<'a> Presser<'a> {
         let quantum = SentQuantum { number, record, check, digests, is_encrypted, work };
         // Sending fails only after the session has failed. The reason is then already noted.
         drop(self.outgoing.send(OutboxMessage::Quantum(quantum)));
-        self.press.note_handed_on(bytes, handed);
+        self.press.note_handed_on(bytes, handed, time);
     }
 
     /// Compresses the quanta that other threads fill, until these threads have ended.

@@ -10,10 +10,16 @@
 //! the way to the server; the server reports arrivals. Before that, a lighter strength may send
 //! more than the link carries, and buffers on the way hide this for a while. So the rate of sent
 //! data at most doubles from step to step.
+//!
+//! Idle processors do not show that compression costs no time: a backup may have fewer threads than
+//! processors, and each thread reads and compresses in turn. So the tuner also tries other
+//! strengths for a few windows and compares the rates; see [`Trials`].
 
 use std::time::{Duration, Instant};
 
 use chunk::{Compression, Estimate};
+
+use super::trials::{Trial, Trials, Verdict};
 
 /// Means of compressing a quantum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +92,16 @@ const GROWN_MIN: f64 = 2e6;
 /// Share of the known capacity. A link that carries more than this share without a queue may have a
 /// larger capacity.
 const CARRIED: f64 = 0.9;
+/// Weight of a window in the mean rate with a strength.
+const RATE_WEIGHT: f64 = 0.2;
+/// Minimum number of threads that are busy with compression, on average, if a lighter strength is
+/// to be tried. If compression takes less, a backup gains nothing without it.
+const PRESSING_MIN: f64 = 0.05;
+/// Factor between measured and estimated speed without compression. Below it, nobody tries again
+/// to go without compression until the measurement is forgotten.
+const HOPELESS: f64 = 0.8;
+/// Index in [`LADDER`] of the strength that is tried if sent bytes seem to be the bottleneck.
+const STRONG: usize = 7;
 /// Idle share of the processors' time. Above this share they have time for more work.
 const IDLE: f64 = 0.15;
 
@@ -103,6 +119,8 @@ struct Window {
     is_full: bool,
     /// Idle share of the time of all processors.
     idle: f64,
+    /// Number of threads that were busy with compression, on average.
+    pressing: f64,
 }
 
 /// Tuner of one session.
@@ -114,6 +132,8 @@ pub(super) struct Tuner {
     quanta: u32,
     bytes: u64,
     handed: u64,
+    /// Time that threads have spent on compression in the window.
+    pressed: Duration,
     /// Bytes handed to the outbox before the window.
     handed_ever: u64,
     /// Shortest delay between outbox and server, in seconds.
@@ -147,6 +167,7 @@ impl Tuner {
             quanta: 0,
             bytes: 0,
             handed: 0,
+            pressed: Duration::ZERO,
             handed_ever: arrived,
             way: WAY_MAX.as_secs_f64(),
             is_full: false,
@@ -163,15 +184,18 @@ impl Tuner {
         self.judge.gpu = gpu;
         if gpu.is_none() && self.at == GPU {
             self.at = START;
+            self.judge.trials.cancel();
         }
     }
 
-    /// Notes that a quantum of `bytes` was handed to the outbox as `handed` bytes. `arrived` is the
-    /// number of bytes that the server has reported since the beginning.
-    pub(super) fn note(&mut self, bytes: u64, handed: u64, arrived: u64) {
+    /// Notes that a quantum of `bytes` was handed to the outbox as `handed` bytes. Its compression
+    /// took `time`. `arrived` is the number of bytes that the server has reported since the
+    /// beginning.
+    pub(super) fn note(&mut self, bytes: u64, handed: u64, time: Duration, arrived: u64) {
         self.quanta += 1;
         self.bytes += bytes;
         self.handed += handed;
+        self.pressed += time;
         let has_arrived = arrived > self.window.arrived;
         if self.quanta >= WINDOW_QUANTA && has_arrived && self.window.at.elapsed() >= WINDOW {
             self.end_window(WindowStart::now(arrived));
@@ -200,8 +224,10 @@ impl Tuner {
             arrived,
             is_full: is_full && was_full,
             idle: idle / (wall * self.processors as f64),
+            pressing: self.pressed.as_secs_f64() / wall,
         };
         (self.quanta, self.bytes, self.handed) = (0, 0, 0);
+        self.pressed = Duration::ZERO;
         self.at = self.judge.decide(self.at, window);
     }
 }
@@ -225,6 +251,10 @@ struct Judge {
     stayed: u32,
     /// Factor between the host's speed and the speed in [`LADDER`].
     speed: f64,
+    /// Rate with the current strength before compression, in bytes per second.
+    rate: f64,
+    /// Maximum busy share of the processors, with as many threads as the backup has.
+    reach: f64,
     /// Factor between the data's ratio and the ratio in [`LADDER`].
     ratio: f64,
     /// Factor between the measured speed of each strength and its estimate.
@@ -233,6 +263,7 @@ struct Judge {
     link: Option<LinkRate>,
     /// Estimate for the GPU, once there is one.
     gpu: Option<Estimate>,
+    trials: Trials,
 }
 
 impl Judge {
@@ -241,10 +272,13 @@ impl Judge {
             windows: 0,
             stayed: 0,
             speed: 1.0,
+            rate: 0.0,
+            reach: 1.0,
             ratio: 1.0,
             corrections: [1.0; LADDER.len()],
             link: None,
             gpu: None,
+            trials: Trials::new(FIRST),
         }
     }
 
@@ -253,14 +287,90 @@ impl Judge {
         (self.windows, self.stayed) = (self.windows + 1, self.stayed + 1);
         self.learn(at, window);
         self.learn_of_link(window);
-        let to = self.target(at, window);
+        let to = match self.end_trial(at, window) {
+            Some(to) => to,
+            None => self.step(at, window).or_else(|| self.begin_trial(at, window)).unwrap_or(at),
+        };
         if to != at {
             self.stayed = 0;
         }
         to
     }
 
-    fn target(&self, at: usize, window: Window) -> usize {
+    /// Judges the trial of `at`, if there is one. Returns the next strength, unless the trial has
+    /// ended and leaves the choice open.
+    fn end_trial(&mut self, at: usize, window: Window) -> Option<usize> {
+        let trial = self.trials.current()?;
+        let is_moot = window.is_full || self.is_link_bound(at);
+        let verdict = trial.judge(at, self.stayed, [window.rate, self.rate], is_moot);
+        self.trials.settle(self.windows, at, verdict);
+        match verdict {
+            Verdict::Open => return Some(at),
+            Verdict::Moot => return None,
+            Verdict::Equal | Verdict::Worse => {
+                if trial.is_lighter(at) {
+                    // Compression is not the bottleneck, so processors may do more of it.
+                    self.reach = 1.0;
+                }
+                return Some(trial.from);
+            }
+            Verdict::Better | Verdict::ClearlyBetter => {}
+        }
+        if trial.is_lighter(at) && window.idle > IDLE {
+            // All threads were busy with less than all processors.
+            self.reach = 1.0 - window.idle;
+        }
+        if verdict == Verdict::ClearlyBetter {
+            // What other trials measure in several windows is clear after one.
+            self.rate = window.rate;
+            self.corrections[at] = window.rate / LADDER[at].speed / self.speed;
+            self.stayed = 2;
+        }
+        None
+    }
+
+    /// Returns the strength that the estimates show to be better than `at`, if there is one.
+    fn step(&self, at: usize, window: Window) -> Option<usize> {
+        // Without a trial, less work gains nothing while processors have time.
+        let best = self.best(at, window, window.idle <= IDLE);
+        (self.throughput(best) > self.throughput(at) * BETTER).then_some(best)
+    }
+
+    /// Begins a trial, if one is due. Returns the strength to try.
+    fn begin_trial(&mut self, at: usize, window: Window) -> Option<usize> {
+        let is_link_full = window.is_full || self.is_link_bound(at);
+        if is_link_full || self.stayed < 2 || !self.trials.is_due(self.windows) {
+            return None;
+        }
+        let has_time = window.idle > IDLE;
+        let may_gain = at > STORED && window.pressing >= PRESSING_MIN;
+        let heaviest = LADDER.len() - 1;
+        let to = if self.trials.take_wish() && has_time && (START..heaviest).contains(&at) {
+            if at < STRONG { STRONG } else { heaviest }
+        } else if has_time && (STORED..START).contains(&at) && self.trials.goes_back(may_gain) {
+            at + 1
+        } else if may_gain {
+            let best = self.best(at, window, true);
+            let is_estimated = self.throughput(best) > self.throughput(at) * BETTER;
+            let to = match self.trials.skipped(at - STORED) {
+                0 if is_estimated => best,
+                skipped => at - 1 - skipped,
+            };
+            if to == STORED && self.corrections[STORED] < HOPELESS {
+                return None;
+            }
+            to
+        } else {
+            return None;
+        };
+        self.trials
+            .begin(Trial { from: at, rate: self.rate, is_gradual: at < START }, to);
+        Some(to)
+    }
+
+    /// Returns the strength with the highest estimated throughput among `at`, the heavier ones and,
+    /// if `allows_lighter`, the lighter ones that do not send too much.
+    fn best(&self, at: usize, window: Window, allows_lighter: bool) -> usize {
         let sent = |to: usize| self.processors(to) * self.ratio(to);
         let may_be = |to: &usize| {
             if *to == GPU && self.gpu.is_none() {
@@ -269,28 +379,43 @@ impl Judge {
             let is_next = *to + 1 == at;
             let is_risked =
                 self.link.is_some() || is_next || sent(*to) <= window.handed * GROWTH_MAX;
-            // Less work gains nothing while processors have time. The bottleneck is then the link,
-            // or the disk that is read.
-            *to >= at || (window.idle <= IDLE && is_risked)
+            *to >= at || (allows_lighter && is_risked)
         };
-        let best = (0..LADDER.len()).filter(may_be).map(|to| (to, self.throughput(to)));
-        match best.max_by(|one, other| one.1.total_cmp(&other.1)) {
-            Some((best, rate)) if rate > self.throughput(at) * BETTER => best,
-            _ => at,
-        }
+        let rated = (0..LADDER.len()).filter(may_be).map(|to| (to, self.throughput(to)));
+        rated
+            .max_by(|one, other| one.1.total_cmp(&other.1))
+            .map_or(at, |(best, _)| best)
+    }
+
+    /// Returns true if the link is the bottleneck with this strength, as far as it is known.
+    fn is_link_bound(&self, at: usize) -> bool {
+        self.throughput(at) < self.processors(at)
     }
 
     fn learn(&mut self, at: usize, window: Window) {
         for (of, correction) in self.corrections.iter_mut().enumerate() {
             *correction += if of == at { 0.0 } else { (1.0 - *correction) * FORGOTTEN };
         }
-        let speed = window.rate / (1.0 - window.idle).max(0.01) / LADDER[at].speed;
+        let is_limited =
+            window.is_full || self.link.is_some_and(|link| window.handed > CARRIED * link.rate);
+        // While the link limits the rate, the processors could do more.
+        let unused = (self.reach / (1.0 - window.idle).max(0.01)).max(1.0);
+        let possible = if is_limited { window.rate * unused } else { window.rate };
+        let speed = possible / LADDER[at].speed;
         let ratio = (window.handed / window.rate).min(1.0) / LADDER[at].ratio;
         let mix = |old: &mut f64, new: f64, weight: f64| *old += (new - *old) * weight;
+        if self.stayed == 1 && self.windows > FIRST {
+            // The window still has quanta of the strength before the step.
+            return;
+        }
+        if self.stayed <= 2 {
+            self.rate = window.rate;
+        } else {
+            let weight = RATE_WEIGHT.max(1.0 / f64::from(self.stayed - 1));
+            mix(&mut self.rate, window.rate, weight);
+        }
         let weight = WEIGHT.max(1.0 / f64::from(self.windows));
         match self.stayed {
-            // The window still has quanta of the strength before the step.
-            1 if self.windows > FIRST => return,
             2..=SETTLED if self.windows > FIRST => {
                 let weight = 1.0 / f64::from(self.stayed - 1);
                 mix(&mut self.corrections[at], speed / self.speed, weight);
@@ -343,6 +468,9 @@ impl Judge {
         if of == STORED { 1.0 } else { (ratio * self.ratio).min(1.0) }
     }
 }
+
+#[cfg(test)]
+mod models;
 
 #[cfg(test)]
 mod tests {
@@ -440,6 +568,7 @@ mod tests {
             *tuner = Tuner { judge, window, processors: 1, ..Tuner::start(0) };
             self.run(windows, start, |bytes, handed, now| {
                 (tuner.bytes, tuner.handed) = (bytes, handed);
+                tuner.pressed = Duration::from_secs_f64(WALL);
                 tuner.end_window(now);
                 tuner.at
             })
@@ -511,10 +640,9 @@ mod tests {
         assert_eq!(tuner.means(), Means::Threads(Compression::Standard));
     }
 
-    /// The disk that is read is the bottleneck, so neither less nor more compression gains
-    /// anything.
-    #[test]
-    fn where_neither_is_busy_nothing_changes() {
+    /// Returns the number of 100 windows with another strength than the first, if the disk that is
+    /// read is the bottleneck and `pressing` threads compress on average.
+    fn windows_elsewhere(pressing: f64) -> usize {
         let mut judge = Judge::new();
         let window = Window {
             seconds: WALL,
@@ -523,10 +651,26 @@ mod tests {
             arrived: 12e6,
             is_full: false,
             idle: 0.8,
+            pressing,
         };
-        for _ in 0..100 {
-            assert_eq!(judge.decide(START, window), START);
-        }
+        let mut at = START;
+        let mut next = || {
+            at = judge.decide(at, window);
+            at
+        };
+        (0..100).filter(|_| next() != START).count()
+    }
+
+    #[test]
+    fn where_compression_takes_no_time_nothing_changes() {
+        assert_eq!(windows_elsewhere(0.03), 0);
+    }
+
+    /// Whether fewer bytes to compress would help is tried, and rarely tried again.
+    #[test]
+    fn where_trials_gain_nothing_they_are_rare() {
+        let windows = windows_elsewhere(0.1);
+        assert!((3..=15).contains(&windows), "{windows}");
     }
 
     /// The link gets faster, and slower again. In the second case only data that is not compressed
