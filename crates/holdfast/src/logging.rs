@@ -17,6 +17,10 @@ const VARIABLE: &str = "HOLDFAST_LOG";
 const VERBOSE: &str =
     "info,holdfast=debug,client=debug,server=debug,api=debug,catalog=debug,pool=debug";
 
+/// Filter of a quiet command: errors, and the warning that a GPU that the user has asked for does
+/// not compress.
+const QUIET: &str = "error,client::backup::gpu=warn";
+
 /// Amount of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Level {
@@ -83,7 +87,7 @@ fn messages(
 
 fn default_directives(level: Level) -> &'static str {
     match level {
-        Level::Quiet => "error",
+        Level::Quiet => QUIET,
         Level::Command => "warn",
         Level::Server => "info",
         Level::Verbose => VERBOSE,

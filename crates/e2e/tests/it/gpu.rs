@@ -70,14 +70,20 @@ fn who_does_not_ask_for_a_gpu_hears_nothing_of_one() {
     }
 }
 
+/// Who asks for a GPU hears that there is none, even if nothing else is written.
 #[test]
 fn a_library_that_is_missing_costs_one_line_and_nothing_else() {
     let scene = Scene::new();
     plant(&scene.tree);
     configure(&scene, "nvcomp = \"/nowhere/libnvcomp.so.6\"");
-    let report = scene.node.backup(&scene.tree, &["--compression", "gpu"]).expect(&[0]);
-    let lines = report.messages();
-    assert!(lines.len() == 1 && lines[0].contains("no GPU compresses; threads do"), "{report}");
+    for (seed, options) in
+        [(1, &["--compression", "gpu"][..]), (2, &["--compression", "gpu", "--quiet"][..])]
+    {
+        fs::write(scene.tree.join("new"), Random::new(seed, b"new").text(5 << 20)).unwrap();
+        let report = scene.node.backup(&scene.tree, options).expect(&[0]);
+        let lines = report.messages();
+        assert!(lines.len() == 1 && lines[0].contains("no GPU compresses; threads do"), "{report}");
+    }
     assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree));
 }
 
