@@ -66,6 +66,19 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
 
+/// Returns the memory of the machine that programs may take without swapping, in bytes; `None` if
+/// the kernel does not report it.
+pub fn available_bytes() -> Option<u64> {
+    available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
+}
+
+/// Returns the available memory in the text of `/proc/meminfo`, which counts in KiB.
+fn available_in(memory: &str) -> Option<u64> {
+    let value = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = value.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+    kib.checked_mul(1 << 10)
+}
+
 /// Returns the resident memory of this process, in bytes; 0 if the system does not tell.
 pub fn resident_bytes() -> u64 {
     let sizes = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -280,6 +293,16 @@ mod tests {
         };
         let mut child = std::thread::spawn(start).join().unwrap();
         assert!(!child.wait().unwrap().success(), "it was killed");
+    }
+
+    #[test]
+    fn available_memory_is_read() {
+        let text = "MemTotal:  24652340 kB\nMemFree:  1 kB\nMemAvailable:   2048 kB\n";
+        assert_eq!(available_in(text), Some(2 << 20));
+        for text in ["", "MemAvailable: many kB", "MemAvailable: 5"] {
+            assert_eq!(available_in(text), None, "{text}");
+        }
+        assert!(available_bytes().is_some_and(|bytes| bytes > 0));
     }
 
     #[test]

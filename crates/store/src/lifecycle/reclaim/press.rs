@@ -5,8 +5,12 @@ use std::io;
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use sys::lock::Mutex;
 
-/// Maximum number of threads. At zstd's level 19 each thread takes some 40 MiB.
+/// Maximum number of threads.
 const THREADS_MAX: usize = 64;
+/// Memory of a thread: some 40 MiB of zstd at level 19, and its quanta and records.
+const THREAD_BYTES: u64 = 48 << 20;
+/// Share of the available memory that all threads together take at most: one part of so many.
+const MEMORY_PARTS: u64 = 4;
 /// Number of quanta in a batch for each thread, so that a thread with quanta that are compressed
 /// fast takes another one meanwhile.
 const QUANTA_PER_THREAD: usize = 2;
@@ -44,10 +48,19 @@ impl Worker {
     }
 }
 
+/// Returns the number of threads on a machine with so much available memory, if it is known.
+fn threads_max(processors: usize, available_bytes: Option<u64>) -> usize {
+    let room = available_bytes.map_or(u64::MAX, |bytes| bytes / MEMORY_PARTS / THREAD_BYTES);
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    processors.min(THREADS_MAX).min(room).max(1)
+}
+
 impl Press {
-    /// Makes a press with a thread for each processor. Fails if there is no memory for zstd.
+    /// Makes a press with a thread for each processor, as far as there is memory. Fails if there is
+    /// no memory for zstd.
     pub(super) fn new(compression: Compression) -> io::Result<Self> {
-        let threads_max = sys::process::processors().clamp(1, THREADS_MAX);
+        let (processors, available) = (sys::process::processors(), sys::process::available_bytes());
+        let threads_max = threads_max(processors, available);
         Ok(Self { compression, workers: vec![Worker::new(compression)?], threads_max })
     }
 
@@ -89,6 +102,14 @@ mod tests {
         let mut quantum = RawQuantum::default();
         quantum.push(&vec![number; 1 + usize::from(number) * 100]);
         quantum
+    }
+
+    #[test]
+    fn threads_fit_into_the_memory() {
+        assert_eq!(threads_max(8, None), 8);
+        assert_eq!(threads_max(200, Some(1 << 40)), THREADS_MAX);
+        assert_eq!(threads_max(64, Some(2 << 30)), 10, "a quarter of it, 48 MiB each");
+        assert_eq!(threads_max(64, Some(0)), 1, "somebody does the work");
     }
 
     #[test]
