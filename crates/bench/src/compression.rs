@@ -34,8 +34,8 @@ use sets::Kind;
 /// Back up and restore sets of files of many sizes over links of many rates, by each means
 ///
 /// The files have 500 KB to 256 MB, and in one set 1 to 16 KB. The links are loopback, 1 Gbit/s and
-/// 10 Mbit/s. The means are none, one thread, all threads, a stronger compression, a GPU if there
-/// is one, and the automatic choice. Then measures in this process how compression scales with
+/// 10 Mbit/s. The means are none, one thread, all threads, a lighter and a stronger compression, a
+/// GPU if there is one, and the automatic choice. Then measures in this process how compression scales with
 /// threads, and the loss because quanta are compressed independently. Writes compression.md and
 /// compression.svg.
 #[derive(clap::Args, Debug)]

@@ -32,19 +32,26 @@ const fn choice(name: &'static str, value: &'static str) -> Choice {
     Choice { name, value, is_confined: false }
 }
 
-pub(super) const CHOICES: [Choice; 6] = [
+pub(super) const CHOICES: [Choice; 7] = [
     choice("none", "none"),
     Choice { is_confined: true, ..choice("one thread", "threads") },
     choice("threads", "threads"),
+    choice("fast", "1"),
     choice("strong", "6"),
     choice("gpu", "gpu"),
     choice("auto", "auto"),
 ];
 
+/// Index of no compression in [`CHOICES`].
+pub(super) const NONE: usize = 0;
+/// Index of compression with one processor in [`CHOICES`].
+pub(super) const ONE_THREAD: usize = 1;
+/// Index of the usual strength on all threads in [`CHOICES`].
+pub(super) const THREADS: usize = 2;
 /// Index of the GPU in [`CHOICES`].
-pub(super) const GPU: usize = 4;
+pub(super) const GPU: usize = 5;
 /// Index of the automatic choice in [`CHOICES`]. It is compared with all other choices.
-pub(super) const AUTO: usize = 5;
+pub(super) const AUTO: usize = 6;
 
 /// A link between the node and the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,6 +25,7 @@ const COLORS: [RGBColor; CHOICES.len()] = [
     RGBColor(0xd8, 0xdd, 0xe2),
     RGBColor(0xb9, 0xc1, 0xc9),
     RGBColor(0x9a, 0xa5, 0xb1),
+    RGBColor(0x7a, 0x86, 0x92),
     RGBColor(0x5b, 0x67, 0x73),
     RGBColor(0x5c, 0xa0, 0x3c),
     RGBColor(0x1b, 0x6e, 0xc2),
@@ -81,7 +82,7 @@ fn draw_panel(area: &Area<'_>, title: &str, rows: &[&Row]) -> Result<(), Trouble
 
 fn draw_legend(area: &Area<'_>) -> Result<(), Trouble> {
     for (index, (choice, color)) in CHOICES.iter().zip(COLORS).enumerate() {
-        let left = 420 + 88 * pixels(index);
+        let left = 330 + 88 * pixels(index);
         let square = Rectangle::new([(left, 9), (left + 12, 21)], color.filled());
         area.draw(&square).while_doing(|| "draw the legend".to_owned())?;
         words(area, choice.name, (left + 17, 9), 12)?;
@@ -112,7 +113,8 @@ mod tests {
 
     #[test]
     fn each_link_has_a_panel_and_each_choice_a_bar() {
-        let rows = ROADS.map(|road| row(road, [Some(4), Some(9), Some(2), Some(8), None, None]));
+        let rows =
+            ROADS.map(|road| row(road, [Some(4), Some(9), Some(2), Some(8), Some(8), None, None]));
         let rows = rows.to_vec();
         let results = Results {
             gpu: Err("there is none".to_owned()),

@@ -3,8 +3,8 @@
 use chunk::Compression;
 use serde_json::{Value, json};
 
-use super::alone::{self, Loss, THREADS};
-use super::contest::{CHOICES, ROADS, Results, Road, Row};
+use super::alone::{self, Loss};
+use super::contest::{CHOICES, GPU, NONE, ONE_THREAD, ROADS, Results, Road, Row, THREADS};
 use crate::page;
 use crate::site::Sample;
 use crate::spread::{Spread, float};
@@ -21,7 +21,7 @@ pub(super) fn page(contest: &Results, alone: Option<&alone::Results>) -> String 
     let has_rows = |road: &Road| contest.rows.iter().any(|row| row.road == *road);
     let tables = ROADS.into_iter().filter(has_rows).map(|road| table(contest, road));
     let alone = alone.map_or_else(String::new, |alone| scaling(alone) + &losses(alone));
-    [head(contest), tables.collect(), alone].concat()
+    [head(contest), lesson(contest), tables.collect(), alone].concat()
 }
 
 fn head(contest: &Results) -> String {
@@ -78,19 +78,81 @@ fn gpu_line(contest: &Results) -> String {
     }
 }
 
+/// Explains with the figures of the rows when hardware pays: by link, size of files and processors.
+fn lesson(contest: &Results) -> String {
+    let has_rows = |road: &Road| contest.rows.iter().any(|row| row.road == *road);
+    let lines = ROADS.into_iter().filter(has_rows).map(|road| lesson_of(contest, road));
+    format!(
+        "\n## When hardware pays\n\nHardware can spare the processor time of compression, and no \
+         other part of a backup: reading, digests, encryption and sending stay with the \
+         processors. It gains rate where compression limits the rate: where few processors feed \
+         a fast link. It gains none where the link or the disk is slower than the threads; there \
+         a stronger compression by idle processors is worth more. Small files leave more of the \
+         work to the processors, and a small backup ends before hardware is ready. Restores are \
+         by threads. How a GPU is used, and what it takes: [a GPU](gpu.md).\n\n{}",
+        lines.collect::<String>()
+    )
+}
+
+/// Returns what the rows over `road` show: the time that hardware could spare at most, the gain by
+/// threads, and what the GPU gains if there is one.
+fn lesson_of(contest: &Results, road: Road) -> String {
+    let rows = || contest.rows.iter().filter(move |row| row.road == road);
+    let cpu = |row: &Row, choice| Some(row.spread(choice, cpu_secs)?.median);
+    let rate = |row: &Row, choice| Some(row.rate(choice)?.median);
+    let spared =
+        |row: &Row| Some(100.0 * (1.0 - cpu(row, NONE)? / cpu(row, THREADS)?).clamp(0.0, 1.0));
+    let by_threads = |row: &Row| Some(rate(row, THREADS)? / rate(row, ONE_THREAD)?);
+    let gpu_rate = |row: &Row| Some(rate(row, GPU)? / rate(row, THREADS)?);
+    let gpu_cpu = |row: &Row| Some(cpu(row, GPU)? / cpu(row, THREADS)?);
+    let mut parts = Vec::new();
+    if let Some(range) = range(rows().filter_map(spared), 0) {
+        parts.push(format!("compression takes {range} % of the client's processor time"));
+    }
+    if let Some(range) = range(rows().filter_map(by_threads), 2) {
+        parts.push(format!("all threads have {range} of the rate of one"));
+    }
+    if let (Some(rates), Some(times)) =
+        (range(rows().filter_map(gpu_rate), 2), range(rows().filter_map(gpu_cpu), 2))
+    {
+        parts.push(format!(
+            "with the GPU a backup has {rates} of the rate of threads, and takes {times} of their \
+             processor time"
+        ));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("- **Over {}**: {}.\n", road.name, parts.join("; "))
+}
+
+/// Returns the least and the greatest of some figures; `None` if there are none.
+fn range(figures: impl Iterator<Item = f64>, digits: usize) -> Option<String> {
+    let figures: Vec<f64> = figures.collect();
+    let least = figures.iter().copied().min_by(f64::total_cmp)?;
+    let most = figures.iter().copied().max_by(f64::total_cmp)?;
+    let (least, most) = (format!("{least:.digits$}"), format!("{most:.digits$}"));
+    Some(if least == most { least } else { format!("{least} to {most}") })
+}
+
 /// Returns the tables of backups and of restores over `road`.
 fn table(contest: &Results, road: Road) -> String {
     let rows: Vec<&Row> = contest.rows.iter().filter(|row| row.road == road).collect();
     let names = CHOICES.map(|choice| format!("{}, MB/s", choice.name));
     let all = CHOICES.map(|choice| choice.name).join(" / ");
-    let (ratio, cpu) = (format!("ratio: {all}"), format!("CPU, s: {all}"));
+    let of_all = |what: &str| format!("{what}: {all}");
+    let (time, ratio, cpu) = (of_all("time, s"), of_all("ratio"), of_all("CPU, s"));
     let rates = || names.iter().map(String::as_str);
     let backups: Vec<&str> = ["set", "files", "MB"]
         .into_iter()
         .chain(rates())
-        .chain([ratio.as_str(), cpu.as_str(), "auto / best fixed"])
+        .chain([time.as_str(), ratio.as_str(), cpu.as_str(), "auto / best fixed"])
         .collect();
-    let restores: Vec<&str> = ["set"].into_iter().chain(rates()).chain([cpu.as_str()]).collect();
+    let restores: Vec<&str> = ["set"]
+        .into_iter()
+        .chain(rates())
+        .chain([time.as_str(), cpu.as_str()])
+        .collect();
     let cells = |of: fn(&Row) -> Vec<String>| rows.iter().map(|row| of(row)).collect::<Vec<_>>();
     format!(
         "\n## Over {}\n\nBackups:\n\n{}\nRestores:\n\n{}",
@@ -114,22 +176,28 @@ fn cpu_secs(sample: &Sample) -> f64 {
     sample.client_cpu.as_secs_f64()
 }
 
+fn wall_secs(sample: &Sample) -> f64 {
+    sample.wall.as_secs_f64()
+}
+
 fn backup_cells(row: &Row) -> Vec<String> {
     let rates = each(|choice| Some(in_mb(row.rate(choice)?)));
+    let times = each(|choice| Some(format!("{:.1}", row.spread(choice, wall_secs)?.median)));
     let ratios = each(|choice| Some(format!("{:.2}", row.ratio(choice)?.median)));
     let cpu = each(|choice| Some(format!("{:.2}", row.spread(choice, cpu_secs)?.median)));
     let auto = row.auto_to_best().map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
     let fixed =
         [row.kind.name.to_owned(), row.files.to_string(), format!("{:.1}", float(row.bytes) / MB)];
-    let last = [ratios.join(" / "), cpu.join(" / "), auto];
+    let last = [times.join(" / "), ratios.join(" / "), cpu.join(" / "), auto];
     fixed.into_iter().chain(rates).chain(last).collect()
 }
 
 fn restore_cells(row: &Row) -> Vec<String> {
     let rates = each(|choice| Some(in_mb(row.restore_rate(choice)?)));
     let cpu = each(|choice| Some(format!("{:.2}", row.restored(choice, cpu_secs)?.median)));
+    let times = each(|choice| Some(format!("{:.1}", row.restored(choice, wall_secs)?.median)));
     let set = [row.kind.name.to_owned()].into_iter();
-    set.chain(rates).chain([cpu.join(" / ")]).collect()
+    set.chain(rates).chain([times.join(" / "), cpu.join(" / ")]).collect()
 }
 
 fn scaling(alone: &alone::Results) -> String {
@@ -146,7 +214,7 @@ fn scaling(alone: &alone::Results) -> String {
             [one.level.to_string()].into_iter().chain(rates).chain(ends).collect()
         })
         .collect();
-    let heads = THREADS.map(|threads| format!("threads: {threads}, MB/s"));
+    let heads = alone::THREADS.map(|threads| format!("threads: {threads}, MB/s"));
     let head = ["level", &heads[0], &heads[1], "speed-up"];
     format!(
         "\n## Threads\n\n{:.1} MB of the corpus, packed as a client packs files into quanta of up \
@@ -220,7 +288,7 @@ pub(super) fn document(contest: &Results, alone: Option<&alone::Results>) -> Val
             let rates: Vec<Value> = one.rates.iter().map(|rate| rate.json()).collect();
             json!({
                 "level": one.level.to_string(),
-                "threads": THREADS,
+                "threads": alone::THREADS,
                 "bytes_per_sec": rates,
                 "speedup": one.speedup.json(),
             })
@@ -257,7 +325,8 @@ fn row_document(row: &Row) -> Value {
             "bytes_per_sec": row.rate(index).map(Spread::json),
             "ratio": row.ratio(index).map(Spread::json),
             "cpu_secs": row.spread(index, cpu_secs).map(Spread::json),
-            "wall_secs": row.spread(index, |sample| sample.wall.as_secs_f64()).map(Spread::json),
+            "wall_secs": row.spread(index, wall_secs).map(Spread::json),
+            "restore_wall_secs": row.restored(index, wall_secs).map(Spread::json),
             "restore_bytes_per_sec": row.restore_rate(index).map(Spread::json),
             "restore_cpu_secs": row.restored(index, cpu_secs).map(Spread::json),
         });
@@ -291,15 +360,57 @@ mod tests {
         assert_eq!(levels(&losses), [one, three]);
     }
 
+    fn results(gpu: Result<String, String>, rows: Vec<Row>) -> Results {
+        Results {
+            gpu,
+            rows,
+            rounds: 1,
+            seconds: 20,
+            cores: 2,
+            corpus: Vec::new(),
+            in_memory: true,
+            load_before: String::new(),
+            load_after: String::new(),
+        }
+    }
+
+    /// The page explains with its own figures, and names no GPU that there was not.
+    #[test]
+    fn the_page_says_when_hardware_pays() {
+        let walls = |gpu| [Some(4), Some(8), Some(2), Some(4), Some(8), gpu, Some(2)];
+        let rows = vec![row(ROADS[0], walls(None)), row(ROADS[2], walls(None))];
+        let text = page(&results(Err("no driver".to_owned()), rows), None);
+        assert!(text.contains("There is no GPU: no driver."), "{text}");
+        for road in ["loopback", "10 Mbit/s"] {
+            let line = format!(
+                "- **Over {road}**: compression takes 0 % of the client's processor time; all \
+                 threads have 4.00 of the rate of one.\n"
+            );
+            assert!(text.contains(&line), "{text}");
+        }
+        assert!(text.contains("[a GPU](gpu.md)"));
+        let rows = vec![row(ROADS[0], walls(Some(1))), row(ROADS[0], walls(Some(4)))];
+        let text = page(&results(Ok("NVIDIA X".to_owned()), rows), None);
+        let with_gpu = "with the GPU a backup has 0.50 to 2.00 of the rate of threads, and takes \
+                        1.00 of their processor time.\n";
+        assert!(text.contains(with_gpu), "{text}");
+    }
+
     #[test]
     fn a_choice_that_is_not_possible_has_no_figures() {
-        let row = row(ROADS[0], [Some(4), Some(8), Some(2), Some(8), None, Some(2)]);
+        let walls = [Some(4), Some(8), Some(2), Some(4), Some(8), None, Some(2)];
+        let row = row(ROADS[0], walls);
         let cells = backup_cells(&row);
-        assert_eq!(cells[..9], ["1M", "2", "4.0", "1.0", "0.5", "2.0", "0.5", "-", "2.0"]);
-        let ratios = "4.00 / 4.00 / 4.00 / 4.00 / - / 4.00";
-        assert_eq!(cells[9..], [ratios, "1.00 / 1.00 / 1.00 / 1.00 / - / 1.00", "1.00"]);
+        let rates = ["1.0", "0.5", "2.0", "1.0", "0.5", "-", "2.0"];
+        assert_eq!(cells[..3], ["1M", "2", "4.0"]);
+        assert_eq!(cells[3..10], rates);
+        let times = "4.0 / 8.0 / 2.0 / 4.0 / 8.0 / - / 2.0";
+        let ratios = "4.00 / 4.00 / 4.00 / 4.00 / 4.00 / - / 4.00";
+        let cpu = "1.00 / 1.00 / 1.00 / 1.00 / 1.00 / - / 1.00";
+        assert_eq!(cells[10..], [times, ratios, cpu, "1.00"]);
         let restored = restore_cells(&row);
-        assert_eq!(restored[..7], ["1M", "1.0", "0.5", "2.0", "0.5", "-", "2.0"]);
-        assert_eq!(restored[7], "1.00 / 1.00 / 1.00 / 1.00 / - / 1.00");
+        assert_eq!(restored[0], "1M");
+        assert_eq!(restored[1..8], rates);
+        assert_eq!(restored[8..], [times, cpu]);
     }
 }

@@ -26,7 +26,7 @@ fn a_set_is_cut_to_what_the_road_carries() {
 
 #[test]
 fn auto_is_judged_by_the_best_fixed_choice() {
-    let walls = |auto| [Some(4), Some(8), Some(2), Some(8), None, auto];
+    let walls = |auto| [Some(4), Some(8), Some(2), Some(4), Some(8), None, auto];
     assert_eq!(row(ROADS[0], walls(Some(4))).auto_to_best(), Some(0.5));
     assert_eq!(row(ROADS[0], walls(None)).auto_to_best(), None);
     let one = row(ROADS[0], walls(Some(2)));
