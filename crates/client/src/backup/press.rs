@@ -175,14 +175,18 @@ impl<'a> Press<'a> {
         self.rooms().push_back(room);
     }
 
-    fn compression(&self) -> Compression {
+    /// Returns the compression of a quantum that goes to the queue `outgoing`.
+    fn compression(&self, outgoing: &Sender<OutboxMessage>) -> Compression {
         match &self.strength {
             Strength::Fixed(compression) => *compression,
             Strength::Gpu => Compression::Standard,
-            Strength::Auto(auto) => match auto.tuner().means() {
-                Means::Threads(compression) => compression,
-                Means::Gpu => BESIDE_GPU,
-            },
+            Strength::Auto(auto) => {
+                let room = outgoing.capacity().unwrap_or(usize::MAX);
+                match auto.tuner().means_behind(outgoing.len(), room) {
+                    Means::Threads(compression) => compression,
+                    Means::Gpu => BESIDE_GPU,
+                }
+            }
         }
     }
 
@@ -229,7 +233,7 @@ impl<'a> Presser<'a> {
         press: &'a Press<'a>,
         outgoing: Sender<OutboxMessage>,
     ) -> Result<Self, ClientError> {
-        let compressor = Compressor::new(press.compression()).map_err(|error| {
+        let compressor = Compressor::new(press.compression(&outgoing)).map_err(|error| {
             ClientError::new(ErrorKind::Usage, format!("zstd refuses this compression: {error}"))
         })?;
         Ok(Self { press, compressor, outgoing, gpu: None })
@@ -242,7 +246,7 @@ impl<'a> Presser<'a> {
 
     /// Returns a compressor for another thread.
     pub(super) fn another(&self) -> Self {
-        let compressor = Compressor::new(self.press.compression());
+        let compressor = Compressor::new(self.press.compression(&self.outgoing));
         Self {
             press: self.press,
             compressor: compressor.expect("zstd has taken this compression before"),
@@ -321,7 +325,7 @@ impl<'a> Presser<'a> {
 
     fn press_here(&mut self, header: QuantumHeader, raw: &mut RawQuantum) {
         let compression = match header.kind {
-            QuantumKind::Compressed => self.press.compression(),
+            QuantumKind::Compressed => self.press.compression(&self.outgoing),
             QuantumKind::Stored | QuantumKind::Encrypted => Compression::Stored,
         };
         let mut time = Duration::ZERO;

@@ -100,7 +100,8 @@ const PRESSING_MIN: f64 = 0.05;
 /// Factor between measured and estimated speed without compression. Below it, nobody tries again
 /// to go without compression until the measurement is forgotten.
 const HOPELESS: f64 = 0.8;
-/// Index in [`LADDER`] of the strength that is tried if sent bytes seem to be the bottleneck.
+/// Index in [`LADDER`] of the strength that is tried if sent bytes seem to be the bottleneck, and
+/// that is used while a queue fills before anything is known.
 const STRONG: usize = 7;
 /// Idle share of the processors' time. Above this share they have time for more work.
 const IDLE: f64 = 0.15;
@@ -177,6 +178,18 @@ impl Tuner {
 
     pub(super) fn means(&self) -> Means {
         LADDER[self.at].means
+    }
+
+    /// Returns the means for a quantum before which `waiting` quanta wait to be sent, in a queue with
+    /// room for `room`.
+    ///
+    /// Over a slow link much data is compressed before the first report of the server shows how slow
+    /// the link is. Until then, a queue that fills shows that more compression costs no time.
+    pub(super) fn means_behind(&self, waiting: usize, room: usize) -> Means {
+        let knows_nothing = self.judge.windows == 0;
+        let is_filling = waiting > 0 && waiting >= room.div_ceil(2);
+        let at = if knows_nothing && is_filling { STRONG } else { self.at };
+        LADDER[at].means
     }
 
     /// Notes that there is a GPU with this estimate, or that there is none any more.
@@ -628,6 +641,19 @@ mod tests {
                 Host { gpu, link, ..Host::FAIR }.check(60, 0.9);
             }
         }
+    }
+
+    #[test]
+    fn a_queue_that_fills_at_first_gets_more_compression() {
+        let mut tuner = Tuner::start(0);
+        let strong = Means::Threads(Compression::Level(6));
+        let standard = Means::Threads(Compression::Standard);
+        for (waiting, means) in [(0, standard), (1, standard), (2, strong), (4, strong)] {
+            assert_eq!(tuner.means_behind(waiting, 4), means, "{waiting}");
+        }
+        assert_eq!(tuner.means_behind(0, 0), standard, "no queue");
+        tuner.judge.windows = 1;
+        assert_eq!(tuner.means_behind(4, 4), standard, "the link is measured");
     }
 
     #[test]
