@@ -11,11 +11,13 @@
 //! opener sends compressed data to the GPU and gets digests back, so that little crosses the bus.
 //!
 //! Invariant: what the GPU makes is an ordinary record. What it cannot do is left to the caller's
-//! threads, see [`chunk::compress_by`].
+//! threads, see [`chunk::compress_by`]. Nobody waits without end: the work of a GPU and the calls
+//! of its driver that may take long have a limit of time.
 
 mod compress;
 mod lanes;
 mod open;
+mod patience;
 
 use std::ffi::OsStr;
 use std::io;
@@ -28,6 +30,7 @@ use sys::gpu::{CompressLane, Device, OpenLane, Shape};
 use sys::lock::Mutex;
 
 use lanes::{Lanes, Loan};
+use patience::within;
 
 /// Alignment of quanta in a lane's memory.
 const QUANTUM_ALIGNMENT: usize = 16;
@@ -69,6 +72,11 @@ pub struct Gpu {
     batches: AtomicUsize,
 }
 
+/// Time in which a driver opens a GPU. It takes one or two seconds, and longer for the first time
+/// after the start of the machine.
+const OPENING: Duration = Duration::from_secs(60);
+/// Time in which a driver gives the memory of a lane. It takes a tenth of a second.
+const ALLOCATION: Duration = Duration::from_secs(20);
 /// Time for which a GPU without free memory is not asked again.
 const SHORTAGE: Duration = Duration::from_secs(60);
 
@@ -90,7 +98,13 @@ impl Gpu {
     /// The error says in one line what is missing.
     pub fn open(library: Option<&OsStr>, settings: Settings) -> io::Result<Self> {
         check_not_lost()?;
-        let device = Device::open(library.unwrap_or_else(|| OsStr::new(sys::gpu::LIBRARY)))?;
+        let library = library.unwrap_or_else(|| OsStr::new(sys::gpu::LIBRARY)).to_owned();
+        let opened = within(OPENING, "opened it", move || Device::open(&library));
+        let device = opened.inspect_err(|error| {
+            if error.kind() == io::ErrorKind::TimedOut {
+                LOST_BECAUSE.get_or_init(|| error.to_string());
+            }
+        })?;
         Ok(Self {
             device,
             settings,
@@ -160,7 +174,10 @@ impl Gpu {
     fn compress_lane(&self) -> io::Result<CompressLane> {
         let Settings { piece_bytes, quanta, .. } = self.settings;
         let pieces = quanta * QUANTUM_BYTES_MAX.div_ceil(piece_bytes);
-        CompressLane::new(&self.device, quanta * QUANTUM_BYTES_MAX, piece_bytes, pieces)
+        let device = Arc::clone(&self.device);
+        within(ALLOCATION, "given memory", move || {
+            CompressLane::new(&device, quanta * QUANTUM_BYTES_MAX, piece_bytes, pieces)
+        })
     }
 
     fn open_lane(&self) -> io::Result<OpenLane> {
@@ -172,6 +189,7 @@ impl Gpu {
             frame_bytes: QUANTUM_BYTES_MAX,
             chunks: records * CHUNKS_EACH,
         };
-        OpenLane::new(&self.device, shape)
+        let device = Arc::clone(&self.device);
+        within(ALLOCATION, "given memory", move || OpenLane::new(&device, shape))
     }
 }
