@@ -7,7 +7,7 @@ use client::admin::{
 };
 use serde::Serialize;
 
-use super::recompression;
+use super::recompression::EffortCheck;
 use super::tend::{self, Wording};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
@@ -217,13 +217,16 @@ pub(super) fn run(
         PoolCommand::Drain(args) => {
             let DrainArgs { name: pool, all, recompress } = args;
             let task = PoolTask::Drain { pool, all, recompress };
-            let mut effect = None;
+            let mut check = EffortCheck::new(recompress);
             let code = tend::run(&tend::MOVED, context, |visit| {
-                let outcome = admin.tend_pools(task, visit)?;
-                effect.clone_from(&outcome.recompression);
+                let outcome = admin.tend_pools(task, &mut |state| {
+                    check.see(state.recompression.as_ref());
+                    visit(state);
+                })?;
+                check.see(outcome.recompression.as_ref());
                 Ok(outcome)
             })?;
-            return Ok(recompression::code(code, recompress, effect.as_ref()));
+            return Ok(check.code(code));
         }
         PoolCommand::Repair(RepairArgs {}) => {
             return tend(PoolTask::Repair, &tend::REPAIRED, admin, context);

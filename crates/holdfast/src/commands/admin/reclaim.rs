@@ -4,7 +4,7 @@ use client::Recompression;
 use client::admin::{Admin, Reclamation, ReclamationRequest};
 use serde::Serialize;
 
-use super::recompression::{self, EffectDocument};
+use super::recompression::{self, EffectDocument, EffortCheck};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, WARNED};
 use crate::output;
@@ -46,7 +46,9 @@ pub(super) fn run(
     let Args { dry_run, dead_percent, release, recompress } = *args;
     let request = ReclamationRequest { dry_run, dead_percent, release, recompress };
     let shows = context.shows_steps();
+    let mut check = EffortCheck::new(recompress);
     let outcome = admin.reclaim(request, &mut |state| {
+        check.see(state.recompression.as_ref());
         if shows {
             output::say(&format!(
                 "pages and versions read: {}, {} written again, {} removed",
@@ -56,6 +58,7 @@ pub(super) fn run(
             ));
         }
     })?;
+    check.see(outcome.recompression.as_ref());
     if context.output.is_json() {
         context.output.json(&OutcomeDocument::new(&outcome, args.dry_run));
     } else {
@@ -63,7 +66,7 @@ pub(super) fn run(
     }
     let is_whole = outcome.packs_unread == 0 && outcome.packs_stuck == 0;
     let code = if is_whole { DONE } else { WARNED };
-    Ok(recompression::code(code, recompress, outcome.recompression.as_ref()))
+    Ok(check.code(code))
 }
 
 fn text(outcome: &Reclamation, is_dry: bool) -> String {

@@ -8,21 +8,35 @@ use crate::error::WARNED;
 use crate::output;
 use crate::quantity;
 
-/// Returns the exit code of a command that otherwise ends with `code`. Warns if an effort was asked
-/// for and the server says nothing about it: a server that does not know the request ignores it.
-pub(super) fn code(
-    code: u8,
+/// Check that the server compresses anew, as it was asked to. A server that does not know the
+/// request ignores it.
+pub(super) struct EffortCheck {
     effort: Option<Recompression>,
-    effect: Option<&RecompressionEffect>,
-) -> u8 {
-    if effort.is_none() || effect.is_some() {
-        return code;
+    is_ignored: bool,
+}
+
+impl EffortCheck {
+    pub(super) fn new(effort: Option<Recompression>) -> Self {
+        Self { effort, is_ignored: false }
     }
-    output::say(
-        "the server is too old to compress data anew, so the data is compressed as before; \
-         restart the server with this version",
-    );
-    code.max(WARNED)
+
+    /// Looks at the effect that the server reports, with its progress or at the end. Warns once if
+    /// there is none: at the first report, so that the user can interrupt the work.
+    pub(super) fn see(&mut self, effect: Option<&RecompressionEffect>) {
+        if self.is_ignored || self.effort.is_none() || effect.is_some() {
+            return;
+        }
+        self.is_ignored = true;
+        output::say(
+            "the server is too old to compress data anew, so the data is compressed as before; \
+             restart the server with this version",
+        );
+    }
+
+    /// Returns the exit code of a command that otherwise ends with `code`.
+    pub(super) fn code(&self, code: u8) -> u8 {
+        if self.is_ignored { code.max(WARNED) } else { code }
+    }
 }
 
 /// Returns a line about the records that were compressed anew.
@@ -62,10 +76,19 @@ mod tests {
     fn a_server_that_ignores_the_effort_is_a_warning() {
         let effect = RecompressionEffect { effort: "9".into(), before_bytes: 0, after_bytes: 0 };
         let effort = Recompression::of_level(9).ok();
-        assert_eq!(code(DONE, effort, Some(&effect)), DONE);
-        assert_eq!(code(DONE, None, None), DONE);
-        assert_eq!(code(FAILED, None, Some(&effect)), FAILED);
-        assert_eq!(code(DONE, effort, None), WARNED);
-        assert_eq!(code(FAILED, effort, None), WARNED);
+        let code = |code, effort, effects: &[Option<&RecompressionEffect>]| {
+            let mut check = EffortCheck::new(effort);
+            effects.iter().for_each(|effect| check.see(*effect));
+            check.code(code)
+        };
+        assert_eq!(code(DONE, effort, &[Some(&effect)]), DONE);
+        assert_eq!(code(DONE, None, &[None]), DONE);
+        assert_eq!(code(FAILED, None, &[Some(&effect)]), FAILED);
+        assert_eq!(code(DONE, effort, &[None]), WARNED);
+        assert_eq!(code(FAILED, effort, &[None]), WARNED);
+        assert_eq!(code(DONE, effort, &[None, None]), WARNED);
+        let mut check = EffortCheck::new(effort);
+        check.see(None);
+        assert!(check.is_ignored, "the first report of the progress shows it");
     }
 }
