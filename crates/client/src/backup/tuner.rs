@@ -97,8 +97,8 @@ const RATE_WEIGHT: f64 = 0.2;
 /// Minimum number of threads that are busy with compression, on average, if a lighter strength is
 /// to be tried. If compression takes less, a backup gains nothing without it.
 const PRESSING_MIN: f64 = 0.05;
-/// Factor between measured and estimated speed without compression. Below it, nobody tries again
-/// to go without compression until the measurement is forgotten.
+/// Factor between measured and estimated speed without compression. Below it, no trial leaves out
+/// compression until the measurement is forgotten.
 const HOPELESS: f64 = 0.8;
 /// Index in [`LADDER`] of the strength that is tried if sent bytes seem to be the bottleneck, and
 /// that is used while a queue fills before anything is known.
@@ -334,7 +334,7 @@ impl Judge {
             self.reach = 1.0 - window.idle;
         }
         if verdict == Verdict::ClearlyBetter {
-            // What other trials measure in several windows is clear after one.
+            // The gain is clear after one window, where other trials need several.
             self.rate = window.rate;
             self.corrections[at] = window.rate / LADDER[at].speed / self.speed;
             self.stayed = 2;
@@ -692,7 +692,7 @@ mod tests {
         assert_eq!(windows_elsewhere(0.03), 0);
     }
 
-    /// Whether fewer bytes to compress would help is tried, and rarely tried again.
+    /// Less compression might help, which is tried, and rarely tried again.
     #[test]
     fn where_trials_gain_nothing_they_are_rare() {
         let windows = windows_elsewhere(0.1);

@@ -70,7 +70,7 @@ fn who_does_not_ask_for_a_gpu_hears_nothing_of_one() {
     }
 }
 
-/// Who asks for a GPU hears that there is none, even if nothing else is written.
+/// A user who asks for a GPU hears that there is none, even if nothing else is written.
 #[test]
 fn a_library_that_is_missing_costs_one_line_and_nothing_else() {
     let scene = Scene::new();

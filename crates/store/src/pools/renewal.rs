@@ -77,8 +77,8 @@ pub fn drain_anew(
     }
     outcome.packs_unchanged = rest.len() as u64;
     let mut run = Run::new(store, listener);
-    // What is left moves as in any drain, which may take hours and replaces nothing. As a reader
-    // the run keeps the packs from being removed.
+    // The rest moves as in any drain, which may take hours and replaces nothing. As a reader the
+    // run keeps the packs from being removed.
     drop(paused);
     run.outcome = outcome;
     move_on(store, &mut run, (&row, &next), rest, all)?;
