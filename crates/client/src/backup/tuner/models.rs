@@ -112,9 +112,10 @@ impl Model {
         (STORED..LADDER.len()).map(|at| self.rate(at)).fold(0.0, f64::max) * self.seconds
     }
 
-    /// Simulates a backup that begins with the strength `first`, and returns its duration. After each window, `choose` gets the bytes
-    /// before and after compression, the time of compression and the readings at the end, and
-    /// returns the next strength.
+    /// Simulates a backup that begins with the strength `first`, and returns its duration.
+    ///
+    /// After each window, `choose` gets the bytes before and after compression, the time of
+    /// compression and the readings at the end, and returns the next strength.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -127,8 +128,8 @@ impl Model {
         mut choose: impl FnMut([u64; 2], f64, WindowStart) -> usize,
     ) -> f64 {
         let (mut chance, mut at, mut left) = (Chance(2), first, self.bytes());
-        let (mut handed, mut arrived, mut idle) = (0.0, 0.0_f64, 0.0);
-        let mut window = 0;
+        let (mut handed, mut arrived, mut idle) = (0.0_f64, 0.0_f64, 0.0_f64);
+        let mut window = 0_u32;
         loop {
             window += 1;
             let (rate, cost) = self.stages(at);
