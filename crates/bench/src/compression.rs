@@ -35,9 +35,9 @@ use sets::Kind;
 ///
 /// The files have 500 KB to 256 MB, and in one set 1 to 16 KB. The links are loopback, 1 Gbit/s and
 /// 10 Mbit/s. The means are none, one thread, all threads, a lighter and a stronger compression, a
-/// GPU if there is one, and the automatic choice. Then measures in this process how compression scales with
-/// threads, and the loss because quanta are compressed independently. Writes compression.md and
-/// compression.svg.
+/// GPU if there is one, and the automatic choice. Then measures in this process how compression
+/// scales with threads, and the loss because quanta are compressed independently. Writes
+/// compression.md and compression.svg.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Size of a set

@@ -190,8 +190,8 @@ impl<'a> Press<'a> {
         }
     }
 
-    /// Notes that a quantum of `bytes` was handed to the outbox as a record of `handed` bytes, which
-    /// was made in `time`.
+    /// Notes that a quantum of `bytes` was handed to the outbox as a record of `handed` bytes. To
+    /// make the record took `time`.
     fn note_handed_on(&self, bytes: usize, handed: usize, time: Duration) {
         self.handed_on.fetch_add(1, Relaxed);
         if let Strength::Auto(auto) = &self.strength {

@@ -180,11 +180,11 @@ impl Tuner {
         LADDER[self.at].means
     }
 
-    /// Returns the means for a quantum before which `waiting` quanta wait to be sent, in a queue with
-    /// room for `room`.
+    /// Returns the means for a quantum before which `waiting` quanta wait to be sent, in a queue
+    /// with room for `room`.
     ///
-    /// Over a slow link much data is compressed before the first report of the server shows how slow
-    /// the link is. Until then, a queue that fills shows that more compression costs no time.
+    /// Over a slow link much data is compressed before the first report of the server shows how
+    /// slow the link is. Until then, a queue that fills shows that more compression costs no time.
     pub(super) fn means_behind(&self, waiting: usize, room: usize) -> Means {
         let knows_nothing = self.judge.windows == 0;
         let is_filling = waiting > 0 && waiting >= room.div_ceil(2);

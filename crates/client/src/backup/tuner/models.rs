@@ -224,7 +224,8 @@ fn idle_processors_do_not_keep_a_strength() {
     assert!(host.share() > 0.93, "{}", host.share());
 }
 
-/// With two processors and a link of 1 Gbit/s, level 1 is a tenth faster than the standard strength.
+/// With two processors and a link of 1 Gbit/s, level 1 is a tenth faster than the standard
+/// strength.
 #[test]
 fn a_gain_of_a_tenth_is_found_beside_idle_processors() {
     let host = Model {
