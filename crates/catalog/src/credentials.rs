@@ -1,5 +1,7 @@
 //! Credentials of nodes: one-time tokens, and the certificates that they become.
 
+use std::collections::BTreeSet;
+
 use model::{NodeId, ServerTime};
 
 use crate::{CatalogError, EventRow, Node};
@@ -87,6 +89,10 @@ pub trait Credentials {
     /// The node that holds the certificate with this serial number at `now`. Fails with `NotFound`,
     /// also for a certificate that has ended.
     fn certificate_node(&self, serial: &[u8], now: ServerTime) -> Result<Node, CatalogError>;
+
+    /// The serial numbers of the certificates of all nodes that nobody has locked, also of those
+    /// that have expired.
+    fn unlocked_serials(&self) -> Result<BTreeSet<Vec<u8>>, CatalogError>;
 
     /// Returns true if the node has a certificate.
     fn is_enrolled(&self, node: NodeId) -> Result<bool, CatalogError>;

@@ -1,5 +1,7 @@
 //! Statements about tokens and certificates.
 
+use std::collections::BTreeSet;
+
 use model::{NodeId, ServerTime};
 
 use super::nodes::{find_node, one_node};
@@ -62,6 +64,12 @@ impl<E: Engine> Credentials for E {
 
     fn certificate_node(&self, serial: &[u8], now: ServerTime) -> Result<Node, CatalogError> {
         self.read(|sql| certificate_node(sql, serial, now))
+    }
+
+    fn unlocked_serials(&self) -> Result<BTreeSet<Vec<u8>>, CatalogError> {
+        let select = "SELECT serial FROM certificate JOIN node ON node.id = certificate.node
+                      WHERE locked = 0";
+        self.read(|sql| sql.all(select, params![], |row| row.get::<Vec<u8>>(0)))
     }
 
     fn is_enrolled(&self, node: NodeId) -> Result<bool, CatalogError> {

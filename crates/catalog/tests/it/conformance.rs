@@ -104,6 +104,7 @@ macro_rules! conformance {
                 a_certificate_ends_when_another_supersedes_it,
                 revocation_ends_all_that_a_node_could_enter_with,
                 a_serial_is_given_once,
+                serials_of_locked_nodes_are_left_out,
             );
             conformance!(@theme read_rules, $new,
                 a_rule_is_kept_until_it_is_removed,

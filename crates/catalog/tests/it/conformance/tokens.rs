@@ -1,6 +1,8 @@
 //! Tokens and the certificates that they become.
 
-use catalog::{Certificate, TokenRow};
+use std::collections::BTreeSet;
+
+use catalog::{Catalog, Certificate, Locker, TokenRow};
 
 use super::Engine;
 use crate::samples::{NO_NODE, NOW, add_node, at, enrolled, refusal, token};
@@ -234,4 +236,25 @@ pub(crate) fn a_serial_is_given_once(engine: &dyn Engine) {
     assert_eq!(refusal(catalog.add_certificate(&second)), "exists");
     assert_eq!(catalog.certificate_node(&[1], NOW).expect("is known"), node);
     assert!(!catalog.is_enrolled(other.id).expect("it is not"));
+}
+
+pub(crate) fn serials_of_locked_nodes_are_left_out(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let serials = |catalog: &dyn Catalog| catalog.unlocked_serials().expect("are listed");
+    assert_eq!(serials(&*catalog), BTreeSet::new());
+    let (one, other) = (add_node(&*catalog, "one"), add_node(&*catalog, "other"));
+    for (serial, node) in [(b"1", &one), (b"2", &one), (b"3", &other)] {
+        let expires = if serial == b"2" { at(-9) } else { at(9) };
+        let certificate = Certificate { serial: serial.to_vec(), node: node.id, expires };
+        catalog.add_certificate(&certificate).expect("is stored");
+    }
+    let all = [b"1", b"2", b"3"].map(|serial| serial.to_vec());
+    assert_eq!(serials(&*catalog), BTreeSet::from(all), "also those that have expired");
+    for by in [Locker::Service, Locker::Owner] {
+        catalog.lock_node(one.id, by, true).expect("is locked");
+        assert_eq!(serials(&*catalog), BTreeSet::from([b"3".to_vec()]));
+        catalog.lock_node(one.id, by, false).expect("is unlocked");
+    }
+    catalog.revoke_certificates(other.id, NOW).expect("is revoked");
+    assert_eq!(serials(&*catalog), BTreeSet::from([b"1", b"2"].map(|serial| serial.to_vec())));
 }
