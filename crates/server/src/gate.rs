@@ -159,7 +159,7 @@ fn identified(edge: &Edge, peer: &Peer, serial: &[u8]) -> Result<Node, Status> {
     }
     let node = admitted(&edge.store, serial, sys::clock::system())?;
     let now = sys::clock::monotonic();
-    if let Some(places) = edge.identities.note(node.id, peer.address, &peer.cutter, now) {
+    if let Some(places) = edge.identities.note(node.id, (serial, peer.address), &peer.cutter, now) {
         report(&edge.store, &node, places);
     }
     // The node may have been locked just before its connection could be cut.

@@ -7,10 +7,12 @@
 //!             revoked or removed
 //! ```
 //!
+//! Other servers of the same catalogue lock and revoke nodes too: `upkeep` looks for that.
+//!
 //! A node that connects from two addresses at once is reported: somebody else may use a copy of its
 //! certificate. Nothing is refused for that reason, because a machine may have two addresses.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -81,6 +83,8 @@ pub struct ConnectedNode {
 
 struct Place {
     address: IpAddr,
+    /// Serial number of the certificate with which the node has connected.
+    serial: Vec<u8>,
     /// The connection's switch; gone once the connection has ended.
     cutter: Weak<Cutter>,
 }
@@ -96,12 +100,13 @@ struct Presence {
 pub(crate) struct Identities(Mutex<HashMap<NodeId, Presence>>);
 
 impl Identities {
-    /// Notes that `node` uses the connection of `cutter` from `address`. Returns the two addresses
-    /// if the node is also connected from another one, and that is to be reported.
+    /// Notes that `node` uses the connection of `cutter` from `address`, with the certificate
+    /// `serial`. Returns the two addresses if the node is also connected from another one, and that
+    /// is to be reported.
     pub(crate) fn note(
         &self,
         node: NodeId,
-        address: IpAddr,
+        (serial, address): (&[u8], IpAddr),
         cutter: &Arc<Cutter>,
         now: Instant,
     ) -> Option<TwoPlaces> {
@@ -113,7 +118,8 @@ impl Identities {
         presence.places.retain(|place| place.cutter.strong_count() > 0);
         let other = presence.places.iter().find(|place| is_elsewhere(place.address, address));
         let known = other.map(|place| place.address);
-        presence.places.push(Place { address, cutter: Arc::downgrade(cutter) });
+        let (serial, cutter) = (serial.to_vec(), Arc::downgrade(cutter));
+        presence.places.push(Place { address, serial, cutter });
         let known = known?;
         let is_due = |last: Instant| now.saturating_duration_since(last) >= REPORT_PAUSE;
         if !presence.reported.is_none_or(is_due) {
@@ -138,12 +144,18 @@ impl Identities {
 
     /// Lets [`Self::cut`] end one more connection of `node`, which comes from an address of the
     /// node that is noted.
-    pub(crate) fn attach(&self, node: NodeId, address: IpAddr, cutter: &Arc<Cutter>) {
+    pub(crate) fn attach(
+        &self,
+        node: NodeId,
+        (serial, address): (&[u8], IpAddr),
+        cutter: &Arc<Cutter>,
+    ) {
         cutter.is_registered.store(true, Ordering::Release);
         let mut nodes = self.0.lock();
         let presence = nodes.entry(node).or_default();
         presence.places.retain(|place| place.cutter.strong_count() > 0);
-        presence.places.push(Place { address, cutter: Arc::downgrade(cutter) });
+        let (serial, cutter) = (serial.to_vec(), Arc::downgrade(cutter));
+        presence.places.push(Place { address, serial, cutter });
     }
 
     /// Ends all connections of `node`. Returns their number.
@@ -153,14 +165,35 @@ impl Identities {
             .lock()
             .get_mut(&node)
             .map(|presence| std::mem::take(&mut presence.places));
-        let cutters: Vec<_> = places
-            .into_iter()
-            .flatten()
-            .filter_map(|place| place.cutter.upgrade())
-            .collect();
-        cutters.iter().for_each(|cutter| cutter.cut());
-        cutters.len()
+        cut_all(&places.unwrap_or_default())
     }
+
+    /// Returns the serial numbers of the certificates with which nodes are connected.
+    pub(crate) fn serials(&self) -> BTreeSet<Vec<u8>> {
+        let nodes = self.0.lock();
+        let places = nodes.values().flat_map(|presence| &presence.places);
+        let live = places.filter(|place| place.cutter.strong_count() > 0);
+        live.map(|place| place.serial.clone()).collect()
+    }
+
+    /// Ends the connections that were made with these certificates. Returns their number.
+    pub(crate) fn cut_serials(&self, ended: &BTreeSet<Vec<u8>>) -> usize {
+        let is_ended = |place: &mut Place| ended.contains(&place.serial);
+        let places: Vec<Place> = self
+            .0
+            .lock()
+            .values_mut()
+            .flat_map(|presence| presence.places.extract_if(.., is_ended))
+            .collect();
+        cut_all(&places)
+    }
+}
+
+/// Ends these connections. Returns their number.
+fn cut_all(places: &[Place]) -> usize {
+    let cutters: Vec<_> = places.iter().filter_map(|place| place.cutter.upgrade()).collect();
+    cutters.iter().for_each(|cutter| cutter.cut());
+    cutters.len()
 }
 
 /// Returns true if the addresses are of two networks. A machine has addresses of both versions of
@@ -181,6 +214,10 @@ mod tests {
         [10, 0, 0, last].into()
     }
 
+    fn from(last: u8) -> (&'static [u8], IpAddr) {
+        (b"serial", address(last))
+    }
+
     fn is_cut(cutter: &Cutter) -> bool {
         cutter.is_cut(&Context::from_waker(Waker::noop()))
     }
@@ -190,15 +227,15 @@ mod tests {
         let identities = Identities::default();
         let now = sys::clock::monotonic();
         let [first, same, other, later, next_day] = [(); 5].map(|()| Arc::new(Cutter::default()));
-        assert_eq!(identities.note(NODE, address(1), &first, now), None);
-        assert_eq!(identities.note(NODE, address(1), &same, now), None);
-        assert_eq!(identities.note(NodeId(8), address(3), &Arc::default(), now), None);
+        assert_eq!(identities.note(NODE, from(1), &first, now), None);
+        assert_eq!(identities.note(NODE, from(1), &same, now), None);
+        assert_eq!(identities.note(NodeId(8), from(3), &Arc::default(), now), None);
         let places = TwoPlaces { known: address(1), new: address(2) };
-        assert_eq!(identities.note(NODE, address(2), &other, now), Some(places));
-        assert_eq!(identities.note(NODE, address(2), &later, now), None, "reported already");
+        assert_eq!(identities.note(NODE, from(2), &other, now), Some(places));
+        assert_eq!(identities.note(NODE, from(2), &later, now), None, "reported already");
         let tomorrow = now + REPORT_PAUSE;
-        assert_eq!(identities.note(NODE, address(2), &other, tomorrow), None, "known already");
-        assert_eq!(identities.note(NODE, address(2), &next_day, tomorrow), Some(places));
+        assert_eq!(identities.note(NODE, from(2), &other, tomorrow), None, "known already");
+        assert_eq!(identities.note(NODE, from(2), &next_day, tomorrow), Some(places));
     }
 
     #[test]
@@ -217,9 +254,9 @@ mod tests {
         let identities = Identities::default();
         let now = sys::clock::monotonic();
         let first = Arc::new(Cutter::default());
-        assert_eq!(identities.note(NODE, address(1), &first, now), None);
+        assert_eq!(identities.note(NODE, from(1), &first, now), None);
         drop(first);
-        assert_eq!(identities.note(NODE, address(2), &Arc::default(), now), None);
+        assert_eq!(identities.note(NODE, from(2), &Arc::default(), now), None);
     }
 
     #[test]
@@ -228,13 +265,38 @@ mod tests {
         let now = sys::clock::monotonic();
         let [one, two, other, plain] = [(); 4].map(|()| Arc::new(Cutter::default()));
         for (node, cutter) in [(NODE, &one), (NODE, &two), (NodeId(8), &other)] {
-            identities.note(node, address(1), cutter, now);
+            identities.note(node, from(1), cutter, now);
         }
-        identities.attach(NODE, address(1), &plain);
+        identities.attach(NODE, from(1), &plain);
         assert_eq!(identities.cut(NodeId(9)), 0);
         assert_eq!(identities.cut(NODE), 3);
         let cut = [&one, &two, &other, &plain].map(|cutter| is_cut(cutter));
         assert_eq!(cut, [true, true, false, true]);
         assert_eq!(identities.cut(NODE), 0, "they are gone");
+    }
+
+    /// A lock by another server of the same catalogue left connections open.
+    #[test]
+    fn connections_of_ended_certificates_are_cut_and_no_others() {
+        let identities = Identities::default();
+        let now = sys::clock::monotonic();
+        let [old, new, other, gone] = [(); 4].map(|()| Arc::new(Cutter::default()));
+        for (node, serial, cutter) in [
+            (NODE, b"old", &old),
+            (NODE, b"new", &new),
+            (NodeId(8), b"own", &other),
+            (NodeId(8), b"end", &gone),
+        ] {
+            identities.note(node, (serial, address(1)), cutter, now);
+        }
+        drop(gone);
+        let serials = |serials: &[&[u8; 3]]| -> BTreeSet<Vec<u8>> {
+            serials.iter().map(|serial| serial.to_vec()).collect()
+        };
+        assert_eq!(identities.serials(), serials(&[b"old", b"new", b"own"]));
+        assert_eq!(identities.cut_serials(&serials(&[b"old", b"xyz"])), 1);
+        assert_eq!([&old, &new, &other].map(|cutter| is_cut(cutter)), [true, false, false]);
+        assert_eq!(identities.serials(), serials(&[b"new", b"own"]));
+        assert_eq!(identities.cut(NODE), 1, "the other one is still known");
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn serve(stranger: Stranger, edge: &Arc<Edge>, deadline: Instan
     let Ok(_connection) = edge.limits.node_connections().take(holder.node) else { return };
     drop(entry.guest);
     let cutter = Arc::new(Cutter::default());
-    edge.identities.attach(holder.node, address, &cutter);
+    edge.identities.attach(holder.node, (&holder.serial, address), &cutter);
     // The node may have been locked since it got its ticket.
     if !is_admitted(edge, holder.serial).await {
         return;

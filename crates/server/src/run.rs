@@ -29,7 +29,8 @@ use crate::stop::{BEAT_PAUSE, stopped};
 use crate::timetable;
 use crate::tls::TlsError;
 use crate::upkeep::{
-    expire_by_itself, index_by_itself, lock_by_itself, remember_by_itself, tend_by_itself,
+    expire_by_itself, follow_locks_by_itself, index_by_itself, lock_by_itself, remember_by_itself,
+    tend_by_itself,
 };
 use crate::{ADMIN_SOCKET, tls};
 
@@ -230,6 +231,7 @@ pub async fn run(
     let remembering = tokio::spawn(remember_by_itself(Arc::clone(&store), stop.clone()));
     let recording = tokio::spawn(bugs::record_by_itself(Arc::clone(&store), stop.clone()));
     let noting = tokio::spawn(disk_errors::record_by_itself(Arc::clone(&store), stop.clone()));
+    let following = tokio::spawn(follow_locks_by_itself(Arc::clone(&edge), stop.clone()));
     let scheduling = tokio::spawn(timetable::run_by_itself(Arc::clone(&edge), stop.clone()));
     let work_in =
         |line| tokio::spawn(timetable::work_by_itself(Arc::clone(&store), line, stop.clone()));
@@ -261,6 +263,7 @@ pub async fn run(
         remembering.await,
         recording.await,
         noting.await,
+        following.await,
         scheduling.await,
         working.await,
         obeying.await,

@@ -1,5 +1,6 @@
 //! Work of the server that is due from time to time: expiration and reclamation, maintenance of the
-//! pools, copies of the catalogue, locks in object stores, the chunk index.
+//! pools, copies of the catalogue, locks in object stores, the chunk index, and the ends of nodes'
+//! connections that another server of the same catalogue has ordered.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use store::lifecycle::{amounts, catalog_copy, expire, object_lock, reclaim};
 use store::{Store, StoreError, pools};
 use tokio::sync::watch;
 
+use crate::edge::Edge;
 use crate::stop::{BEAT_PAUSE, stopped};
 
 /// Interval in seconds between two checks whether an expiration is due.
@@ -25,6 +27,41 @@ const COPY_AGAIN_SECS: u64 = 3600;
 /// Interval in seconds between two runs that lock objects in object stores.
 const LOCK_EVERY_SECS: u64 = 86_400;
 const LOCK_AGAIN_SECS: u64 = 3600;
+/// Interval in seconds between two looks for nodes that another server has locked or revoked.
+const FOLLOW_SECS: u64 = 5;
+
+/// Ends connections of nodes that another server of the same catalogue has locked, revoked or
+/// removed. Returns when the server stops, or at once if the server has its catalogue alone.
+pub(crate) async fn follow_locks_by_itself(edge: Arc<Edge>, mut stop: watch::Receiver<bool>) {
+    while edge.store.shares_catalog() {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(FOLLOW_SECS)) => {}
+            () = stopped(&mut stop) => return,
+        }
+        let looking = Arc::clone(&edge);
+        let look = move || cut_refused(&looking);
+        match tokio::task::spawn_blocking(look).await {
+            Ok(Ok(0)) => {}
+            Ok(Ok(cut)) => tracing::info!(cut, "connections of nodes that may not enter ended"),
+            Ok(Err(error)) => tracing::warn!(
+                error = model::chain(&error),
+                "cannot see which nodes may still enter; trying again"
+            ),
+            Err(error) => tracing::error!(%error, "looking which nodes may enter failed"),
+        }
+    }
+}
+
+/// Ends the connections whose certificates the catalogue does not admit. Returns their number.
+fn cut_refused(edge: &Edge) -> Result<usize, StoreError> {
+    // The connections are listed first: their certificates were in the catalogue before.
+    let connected = edge.identities.serials();
+    if connected.is_empty() {
+        return Ok(0);
+    }
+    let admitted = edge.store.catalog.unlocked_serials()?;
+    Ok(edge.identities.cut_serials(&connected.difference(&admitted).cloned().collect()))
+}
 
 /// Adds packs of other servers to the chunk index, as soon as they are known, and rebuilds an index
 /// that was lost.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use e2e::clock::{now, pause};
 use e2e::harness::{Cluster, Outcome, Process, Server, start_enrolment, start_with_home};
 use e2e::session_tree::redirect;
+use e2e::transcript::{Credential, HostileClient};
 
 use crate::fleet::{
     FILE_BYTES, FILES, Fleet, StopGuard, audit, await_servers, compare_rounds, eventually, keeper,
@@ -609,6 +610,27 @@ fn a_move_of_the_catalogue_that_is_killed_goes_on() {
     assert_eq!(scene.server.admin(&["catalog", "move", &url])["rows"], 0);
     scene.server.restart();
     scene.compare("left and arrived");
+}
+
+/// The lock ended the connections at its own server only. An agent and questions about pages went
+/// on at the others.
+#[test]
+fn a_lock_ends_connections_at_all_servers() {
+    let Some(fleet) = Fleet::new() else { return };
+    let other = fleet.with_another();
+    let (bystander, _) = fleet.client("berta", &other.address());
+    let connect = |home| HostileClient::connect(Credential::Node(home), other.port()).unwrap();
+    let mut clients = [connect(fleet.scene.node.home()), connect(bystander.home())];
+    let calls = clients.each_mut().map(|client| client.open("/holdfast.v1.Node/Pages", &[]));
+    for (client, call) in clients.iter_mut().zip(calls) {
+        assert_eq!(client.head(call), None, "the call goes on");
+    }
+    fleet.scene.server.admin(&["node", "lock", "anna"]);
+    let [locked, free] = &mut clients;
+    let end = locked.first(calls[0]).expect_err("the connection is cut");
+    assert!(end.starts_with("14 "), "{end}");
+    let further = free.open("/holdfast.v1.Node/Pages", &[]);
+    assert_eq!(free.head(further), None, "another node goes on");
 }
 
 #[test]

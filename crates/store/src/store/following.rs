@@ -44,6 +44,11 @@ impl Store {
         servers.map(|server| server.address).collect()
     }
 
+    /// Returns true if other servers may change the catalogue too.
+    pub fn shares_catalog(&self) -> bool {
+        self.fleet.is_some()
+    }
+
     /// Returns true if this server does the work that has to happen once in a fleet.
     pub fn keeps_house(&self) -> bool {
         self.fleet.as_ref().is_none_or(|fleet| fleet.keeps_house())
