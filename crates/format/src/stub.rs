@@ -93,8 +93,8 @@ pub enum State {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stub {
     pub state: State,
-    /// True after a recall. The file's times then no longer prove that its content equals the
-    /// content of the copy.
+    /// True after a recall, and once a program may have changed the file. The file's times then
+    /// prove nothing.
     pub was_recalled: bool,
     pub copy: CopyId,
     /// Size of the file when it was copied.

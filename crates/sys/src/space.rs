@@ -138,6 +138,12 @@ impl SpaceFile {
         self.file.write_all_at(bytes, offset)
     }
 
+    /// Returns the time at which the file was last used, as far as its file system records it.
+    pub fn accessed(&self) -> io::Result<Timestamp> {
+        let told = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::ATIME)?;
+        Ok(Timestamp { secs: told.stx_atime.tv_sec, nanos: told.stx_atime.tv_nsec })
+    }
+
     pub fn set_times(&self, accessed: Option<Timestamp>, modified: Timestamp) -> io::Result<()> {
         let omitted = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
         let times = Timestamps {
