@@ -66,6 +66,12 @@ pub(crate) enum FillError {
     /// The file cannot be read or written: the recall fails.
     #[error("{0}")]
     System(#[from] io::Error),
+    /// The file may have zeros where the copy has content: the recall fails.
+    #[error(
+        "its size was changed while nobody could be asked, so its content may be zeros by now; if \
+         it is not, 'touch -ca FILE' lets it be recalled"
+    )]
+    Doubtful,
     /// The file system is not managed any more: the recall fails.
     #[error("its file system is not managed any more")]
     Unmanaged,
@@ -79,7 +85,9 @@ impl FillError {
             Self::NoRoom(error) => {
                 Refusal::Error(Errno::from_io_error(error).unwrap_or(Errno::NOSPC))
             }
-            Self::Lost(_) | Self::System(_) | Self::Unmanaged => Refusal::Error(Errno::IO),
+            Self::Lost(_) | Self::System(_) | Self::Doubtful | Self::Unmanaged => {
+                Refusal::Error(Errno::IO)
+            }
         }
     }
 

@@ -456,10 +456,13 @@ fn is_same_state(now: &Stat, then: &Stat) -> bool {
 fn take_away(file: &SpaceFile, stub: &Stub, stat: &Stat) -> Outcome {
     assert_eq!(stub.size, stat.size, "the copy has the size of the file");
     let allocated = file.stat()?.allocated_bytes;
-    record::write(file, &record::emptied(stub.clone()))?;
+    let emptied = record::emptied(stub.clone());
+    // If this process dies before it has set the time back, the time proves nothing.
+    record::write(file, &Stub { was_recalled: true, ..emptied.clone() })?;
     file.sync()?;
     file.keeping_capabilities(|| file.punch(stat.size))?;
     file.set_times(None, stat.mtime)?;
+    record::write(file, &emptied)?;
     let left = file.stat()?.allocated_bytes;
     Ok(FinalState { state: FileState::Migrated, bytes: allocated.saturating_sub(left) })
 }

@@ -197,6 +197,10 @@ impl Recaller {
             Access::Open => return Ok(Some(Answer::Go)),
         };
         if need.missing(grains).is_none() {
+            if matches!(access, Access::Content(_)) {
+                // The program may be about to lengthen the file.
+                self.records.note_use(id, file, stub)?;
+            }
             return Ok(Some(Answer::Go));
         }
         if let Some(refusal) = self.refusal(&settings, &requester) {

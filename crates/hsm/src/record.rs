@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::LazyLock;
 
 use format::stub::{Bearer, Grains, STUB_ATTRIBUTE, STUB_BYTES_MAX, State, Stub};
-use model::{CopyId, Name, Stat};
+use model::{CopyId, Name, Stat, Timestamp};
 use sys::identity::FilesystemId;
 use sys::space::{SpaceFile, UnopenedFile};
 use sys::{Dir, ObjectStatus};
@@ -46,6 +46,24 @@ pub fn state_of(stat: &Stat, stub: Option<&Stub>) -> FileState {
 /// True if the file has the size and the time of the copy.
 pub(crate) fn is_unchanged(stat: &Stat, stub: &Stub) -> bool {
     stat.size == stub.size && stat.mtime == stub.mtime
+}
+
+/// True if the times of a migrated file show that its size was changed without a question about the
+/// file: its holes may be zeros of the file now, instead of missing content. Whoever changes a size
+/// by the path sets the time of the change and leaves the time of the last access; whoever sets
+/// times sets both.
+///
+/// A file that is shorter than its copy was cut. What is left of it is content of the copy, unless
+/// it was cut further before.
+pub(crate) fn is_doubtful(stat: &Stat, accessed: Timestamp, stub: &Stub) -> bool {
+    let times_prove = proves_by_times(stub);
+    times_prove && stat.size >= stub.size && stat.mtime > stub.mtime && stat.mtime > accessed
+}
+
+/// True if nothing that this process knows of has changed the times of the file since it was
+/// migrated.
+pub(crate) fn proves_by_times(stub: &Stub) -> bool {
+    stub.bearer.is_some() && !stub.was_recalled
 }
 
 /// Reads the record of `file`; `None` if it has none. A damaged record is an error, because the
@@ -188,7 +206,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
     use format::stub::SyncState;
-    use model::{BatchId, Kind, Timestamp};
+    use model::{BatchId, Kind};
 
     use super::*;
 
@@ -244,6 +262,31 @@ mod tests {
         assert_eq!(state_of(&changed, Some(&premigrated)), FileState::Resident);
         assert_eq!(state_of(&longer, Some(&premigrated)), FileState::Resident);
         assert_eq!(state_of(&longer, Some(&partly)), FileState::Migrated);
+    }
+
+    /// A client of an NFS server cut a stub and lengthened it. No question was asked, and the part
+    /// that should have been zeros had its old content.
+    #[test]
+    fn a_size_that_was_changed_without_a_question_makes_a_record_doubtful() {
+        let bearer = Some(Bearer::of(&[9; 16], b"own"));
+        let stub = Stub { bearer, ..stub(State::Migrated(Grains::none(BYTES))) };
+        let at = |secs| Timestamp { secs, nanos: 0 };
+        let changed = |size, mtime| Stat { size, mtime, ..stat() };
+        let check = |stat: &Stat, accessed, stub: &Stub, expected| {
+            assert_eq!(is_doubtful(stat, accessed, stub), expected, "{stat:?} {accessed:?}");
+        };
+        check(&stat(), at(4), &stub, false);
+        check(&changed(BYTES, at(9)), at(4), &stub, true);
+        check(&changed(BYTES + 1, at(9)), at(4), &stub, true);
+        check(&changed(BYTES - 1, at(9)), at(4), &stub, false);
+        // The times were set: now, or to something in the past.
+        check(&changed(BYTES, at(9)), at(9), &stub, false);
+        check(&changed(BYTES, at(9)), at(10), &stub, false);
+        check(&changed(BYTES, at(1)), at(0), &stub, false);
+        let recalled = Stub { was_recalled: true, ..stub.clone() };
+        check(&changed(BYTES, at(9)), at(4), &recalled, false);
+        let unknown = Stub { bearer: None, ..stub };
+        check(&changed(BYTES, at(9)), at(4), &unknown, false);
     }
 
     #[test]

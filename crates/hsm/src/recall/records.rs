@@ -16,6 +16,7 @@ use sys::ObjectStatus;
 use sys::lock::Mutex;
 use sys::space::SpaceFile;
 
+use crate::fill::FillError;
 use crate::mount::{FileId, Mount};
 use crate::record::{self, FoundRecord};
 
@@ -88,10 +89,50 @@ impl Records {
             if !grains.missing(&cut).is_empty() {
                 let synced = grains.clone();
                 grains.set(&cut);
+                stub.was_recalled = true;
                 self.note(id, file, &mut stub, synced)?;
             }
         }
         Ok(Some(stub))
+    }
+
+    /// Prepares the file with the record `stub` for being filled. Returns the record, which may be
+    /// a new one. Fails if the file may have zeros of its own where content seems to be missing.
+    pub(super) fn begin_filling(
+        &self,
+        id: FileId,
+        file: &SpaceFile,
+        stub: Stub,
+    ) -> Result<Stub, FillError> {
+        let found = file.stat()?;
+        if record::is_doubtful(&found.stat, file.accessed()?, &stub) {
+            return Err(FillError::Doubtful);
+        }
+        Ok(self.note_use(id, file, stub)?)
+    }
+
+    /// Notes that the file may be changed from now on, so that its times prove nothing. Returns the
+    /// present record.
+    pub(super) fn note_use(
+        &self,
+        id: FileId,
+        file: &SpaceFile,
+        mut stub: Stub,
+    ) -> io::Result<Stub> {
+        if !record::proves_by_times(&stub) {
+            return Ok(stub);
+        }
+        let mut unsynced = self.unsynced.lock();
+        let mut known = unsynced.get_mut(&id);
+        if let Some(known) = &known {
+            stub = known.stub.clone();
+        }
+        stub.was_recalled = true;
+        record::write(file, &stub)?;
+        if let Some(known) = &mut known {
+            known.stub = stub.clone();
+        }
+        Ok(stub)
     }
 
     /// Notes that `part`, of whole grains, has arrived in the file with the record `stub`.
@@ -333,6 +374,51 @@ mod tests {
         scene.file.write_at(&[1; 4 << 20], 0).unwrap();
         assert_eq!(scene.find(), None);
         assert_eq!(scene.file.attribute::<8192>(STUB_ATTRIBUTE).unwrap(), None);
+    }
+
+    /// Sets the size of the file as a client of an NFS server does: nobody is asked.
+    fn resize(scene: &Scene, bytes: u64) {
+        let path = scene._folder.path().join("f");
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_len(bytes).unwrap();
+    }
+
+    /// A stub of 4 MiB that was last changed and used long ago, and whose record names it.
+    fn old_stub(scene: &Scene) -> Stub {
+        let old = Timestamp { secs: 1_000_000_000, nanos: 0 };
+        scene.file.set_times(Some(old), old).unwrap();
+        let bearer = Some(record::bearer(&scene.mount.filesystem, &*scene.file).unwrap());
+        let stub = Stub { bearer, mtime: old, ..stub(4 * MIB) };
+        record::write(&scene.file, &stub).unwrap();
+        stub
+    }
+
+    #[test]
+    fn a_stub_that_was_cut_and_lengthened_unasked_is_not_filled() {
+        let Some(scene) = Scene::new() else { return };
+        let begin = || scene.records.begin_filling(scene.id(), &scene.file, scene.current());
+        old_stub(&scene);
+        resize(&scene, 0);
+        resize(&scene, 4 * MIB);
+        assert!(matches!(begin(), Err(FillError::Doubtful)));
+        assert!(!scene.current().was_recalled, "the next try fails too");
+        // Somebody vouches for the file by setting the time of the last access.
+        let now = scene.file.stat().unwrap().stat.mtime;
+        let later = Timestamp { secs: now.secs + 1, ..now };
+        scene.file.set_times(Some(later), now).unwrap();
+        assert!(begin().unwrap().was_recalled);
+        assert!(scene.current().was_recalled);
+    }
+
+    #[test]
+    fn a_stub_that_a_program_was_asked_about_may_be_changed() {
+        let Some(scene) = Scene::new() else { return };
+        let stub = old_stub(&scene);
+        scene.records.note_use(scene.id(), &scene.file, stub.clone()).unwrap();
+        assert_eq!(scene.current(), Stub { was_recalled: true, ..stub });
+        resize(&scene, 5 * MIB);
+        let begun = scene.records.begin_filling(scene.id(), &scene.file, scene.current());
+        assert_eq!(begun.unwrap(), scene.current());
     }
 
     #[test]

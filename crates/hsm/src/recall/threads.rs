@@ -157,6 +157,7 @@ impl Recaller {
         let mount = self.mount_of(found.device_id).ok_or(FillError::Unmanaged)?;
         let current = self.records.current(id, &next.file, &found, Some(&mount))?;
         let Some(stub) = current else { return Ok(()) };
+        let stub = self.records.begin_filling(id, &next.file, stub)?;
         let part = Part {
             mount_point: mount.mount_point(),
             file: &next.file,
