@@ -17,6 +17,7 @@ use crate::inbox::Inbox;
 use crate::issued::IssuedCertificates;
 use crate::limits::Limits;
 use crate::measurements::Measurements;
+use crate::outbox::Outbox;
 
 /// Number of quanta per processor that are stored at once: one of them may wait for the disk.
 const STORING_PER_PROCESSOR: usize = 2;
@@ -34,6 +35,8 @@ pub(crate) struct Edge {
     pub(crate) budgets: NodeBudgets,
     /// Memory of the messages that arrive.
     pub(crate) inbox: Arc<Inbox>,
+    /// Memory of the answers that nobody has taken.
+    pub(crate) outbox: Arc<Outbox>,
     /// Failed enrolments.
     pub(crate) attempts: EnrolAttempts,
     pub(crate) issued: IssuedCertificates,
@@ -64,6 +67,7 @@ impl Edge {
             limits,
             budgets,
             inbox: Arc::default(),
+            outbox: Arc::default(),
             attempts,
             issued: IssuedCertificates::default(),
             measurements,

@@ -22,6 +22,7 @@ use crate::identities::TwoPlaces;
 use crate::inbox::CallRooms;
 use crate::limits::refused;
 use crate::metered::{Meter, metered};
+use crate::outbox::Answers;
 use crate::quota::Share;
 use crate::refusal;
 
@@ -33,9 +34,15 @@ pub(crate) struct CallHoldings {
     _share: Share<NodeId>,
     /// Memory of the messages that the call has got.
     rooms: Arc<CallRooms>,
+    /// Memory of the answers of the call that are unread.
+    answers: Arc<Answers>,
 }
 
 impl CallHoldings {
+    pub(crate) fn answers(&self) -> &Arc<Answers> {
+        &self.answers
+    }
+
     /// Gives back the memory of messages, once the call does not need them any more.
     pub(crate) fn forget_messages(&self) {
         self.rooms.leave(0);
@@ -58,7 +65,8 @@ impl Caller {
             let help = "wait until some of its programs have ended, then try again";
             refused(&node.name, excess, "calls", help)
         })?;
-        let right = Arc::new(CallHoldings { _share: share, rooms: Arc::default() });
+        let answers = Answers::new(&edge.outbox, node.id);
+        let right = Arc::new(CallHoldings { _share: share, rooms: Arc::default(), answers });
         Ok(Self { node, serial, right })
     }
 

@@ -135,6 +135,24 @@ impl Inbox {
         tokio::time::timeout(WAIT_MAX, waiting).await.ok()
     }
 
+    /// Returns true if `node` may have `bytes` more, and then has at most `own_max`.
+    pub(crate) fn has_room(&self, node: NodeId, bytes: usize, own_max: usize) -> bool {
+        self.held.lock().has_room(node, bytes, own_max)
+    }
+
+    /// Waits until `is_met` holds, which may happen each time that room is given back.
+    pub(crate) async fn until(&self, is_met: impl Fn() -> bool) {
+        loop {
+            let mut freed = pin!(self.freed.notified());
+            // Room that becomes free from now on is not missed.
+            freed.as_mut().enable();
+            if is_met() {
+                return;
+            }
+            freed.await;
+        }
+    }
+
     /// Counts bytes of `node` that have arrived already, whatever the node has.
     pub(crate) fn charge(self: &Arc<Self>, node: NodeId, bytes: usize) -> Room {
         self.held.lock().add(node, bytes);

@@ -18,6 +18,7 @@
 //! | `activities` | what nodes do at this moment |
 //! | `limits`, `quota`, `guesses`, `origin` | limits on clients |
 //! | `inbox`, `metered` | memory of the messages of nodes while they arrive |
+//! | `outbox` | memory of the answers that nodes have not taken |
 //! | `budget` | memory that the backups of one node may take |
 //! | `measurements`, `plain` | measurements of the network, over TLS and without it |
 //! | `numbering` | numbers of objects, as callers get and give them |
@@ -53,6 +54,7 @@ mod metered;
 mod numbering;
 mod office;
 mod origin;
+mod outbox;
 mod plain;
 mod port;
 mod quota;

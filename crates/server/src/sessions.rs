@@ -48,7 +48,7 @@ const HOST_BYTES_MAX: usize = 255;
 /// Maximum number of pages in a message of a list.
 const LIST_PAGES: usize = 16;
 /// Number of bytes of pages after which a message of a list ends.
-const LIST_BYTES: usize = 8 << 20;
+const LIST_BYTES: usize = 1 << 20;
 /// Days in which a node can still use the certificate that it has renewed. A node that is
 /// interrupted before it stores the new certificate renews the old one again.
 const RENEWAL_GRACE_DAYS: i64 = 7;
@@ -90,7 +90,7 @@ impl NodeSessions {
     }
 
     /// Answers a request of a node with many messages.
-    fn stream<Q: Send + Sync + 'static, A: Send + 'static>(
+    fn stream<Q: Send + Sync + 'static, A: prost::Message + 'static>(
         &self,
         request: Request<Q>,
         answer: impl FnOnce(&Arc<Store>, &Node, Q, &Replies<A>) -> Result<(), StoreError>
@@ -212,7 +212,7 @@ impl NodeService for NodeSessions {
         let right = Some(Arc::clone(&caller.right));
         let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
         tokio::spawn(pages::serve(store, caller, request.into_inner(), replies));
-        Ok(Response::new(stream::body(right, receiver)))
+        Ok(Response::new(stream::counted_body(right, receiver)))
     }
 
     type AttendStream = ReplyStream<proto::ServerOrder>;

@@ -24,6 +24,7 @@ const HELLO: &str = "/holdfast.v1.Node/Hello";
 const PAGES: &str = "/holdfast.v1.Node/Pages";
 const BACKUP: &str = "/holdfast.v1.Node/Backup";
 const STAGE: &str = "/holdfast.v1.Node/Stage";
+const RESTORE: &str = "/holdfast.v1.Node/Restore";
 const DIGESTS_OF: &str = "/holdfast.v1.Node/DigestsOf";
 
 /// Number of threads that a server has for nodes, and more.
@@ -35,6 +36,8 @@ const CALLS_OF_NODE: usize = 512;
 const BACKUPS_OF_NODE: usize = 64;
 /// Maximum growth of the server's memory.
 const GROWTH_MAX: u64 = 1 << 30;
+/// Growth of the server's memory by which answers that nobody takes are noticed.
+const UNREAD_MIN: u64 = 128 << 20;
 /// Time limit until a server has noticed that connections are closed. After 40 seconds it closes
 /// those that are silent.
 const NOTICED_MAX: Duration = Duration::from_secs(35);
@@ -287,6 +290,39 @@ fn questions_of_a_node_that_takes_no_answers_take_a_bounded_memory() {
             client
         })
         .collect();
+    assert_serves(&scene, idle);
+}
+
+/// Each of 512 calls could hold ten answers that nobody took.
+#[test]
+fn restores_of_a_node_that_takes_no_answers_take_a_bounded_memory() {
+    let scene = Scene::with_files(12, 2 * MIB);
+    let captured = Node::enrol(&scene.server, "captured");
+    let filespaces = captured.backup(&scene.tree, &[]).expect(&[0]).json()["filespaces"].clone();
+    let filespace = filespaces[0].as_str().expect("a filespace");
+    let selection = [any_field(1, filespace.as_bytes()), any_field(2, b"/")].concat();
+    let start = any_field(1, &selection);
+    // A bit for each object of the first window, and more.
+    let wanted = any_field(2, &any_field(2, &[0xff; 100]));
+    let idle = scene.server.peak_memory_bytes();
+    let mut clients: Vec<HostileClient> =
+        (0..8).map(|_| connect(&scene, Credential::Node(captured.home()))).collect();
+    for client in &mut clients {
+        for _ in 0..24 {
+            let call = client.open(RESTORE, &[]);
+            client.send(call, &start);
+            client.send(call, &wanted);
+        }
+    }
+    let began = e2e::clock::now();
+    while scene.server.peak_memory_bytes() - idle < UNREAD_MIN {
+        assert!(began.elapsed() < NOTICED_MAX, "nothing is unread, so this shows nothing");
+        e2e::clock::pause(Duration::from_millis(50));
+    }
+    assert_serves(&scene, idle);
+    drop(clients);
+    let waits = ["--wait", "60s"];
+    captured.backup(&scene.tree, &waits).expect(&[0]).counts(&[("failed", 0)]);
     assert_serves(&scene, idle);
 }
 

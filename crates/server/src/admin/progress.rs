@@ -11,7 +11,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs `work` on a thread that may block. Returns a stream of progress reports, whose last message
 /// is the result. The run ends early if the administrator disconnects.
-pub(super) fn report<O: 'static, R: Send + 'static>(
+pub(super) fn report<O: 'static, R: prost::Message + 'static>(
     reply: fn(&O, bool) -> R,
     work: impl FnOnce(&mut dyn FnMut(&O) -> bool) -> Result<O, StoreError> + Send + 'static,
 ) -> ReplyStream<R> {

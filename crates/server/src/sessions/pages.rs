@@ -2,7 +2,8 @@
 //! answers come in their order.
 //!
 //! No thread waits for a question, or for a client that takes no answer: a thread answers as long
-//! as questions have arrived and their answers find room, and is given back then.
+//! as questions have arrived and their answers find room, and is given back then. The answers find
+//! room in the queue of the stream and in the memory of their node.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use tonic::{Status, Streaming};
 use wire::proto;
 
 use super::filespace_names::find_filespace;
-use super::stream::ended;
+use super::stream::{Queued, ended};
 use crate::gate::Caller;
 use crate::messages::changes::directory;
 use crate::metered::QUESTIONS_WAITING;
@@ -24,7 +25,7 @@ use crate::refusal;
 
 /// Questions. A message that is no question ends the stream.
 type Questions = mpsc::Receiver<Result<proto::PagesRequest, Status>>;
-type Replies = mpsc::Sender<Result<proto::PagesReply, Status>>;
+type Replies = mpsc::Sender<Queued<proto::PagesReply>>;
 
 /// Answers questions until the client ends the stream. The client gets the reason for an early end.
 pub(super) async fn serve(
@@ -37,7 +38,7 @@ pub(super) async fn serve(
     let answerer = Answerer { store, caller, last: None, questions };
     if let Err(status) = answerer.run(&replies).await {
         // The send fails only if the client has disconnected.
-        drop(replies.send(Err(status)).await);
+        drop(replies.send(Queued::end(status)).await);
     }
 }
 
@@ -67,6 +68,7 @@ struct Answerer {
 impl Answerer {
     async fn run(mut self, replies: &Replies) -> Result<(), Status> {
         while let Some(question) = self.questions.recv().await {
+            self.caller.right.answers().go_on().await;
             let Ok(room) = replies.clone().reserve_owned().await else { return Ok(()) };
             let question = question?;
             let answering = move || self.answer_all(question, room);
@@ -79,12 +81,16 @@ impl Answerer {
     fn answer_all(
         mut self,
         mut question: proto::PagesRequest,
-        mut room: mpsc::OwnedPermit<Result<proto::PagesReply, Status>>,
+        mut room: mpsc::OwnedPermit<Queued<proto::PagesReply>>,
     ) -> Result<Self, Status> {
+        let answers = Arc::clone(self.caller.right.answers());
         loop {
             let reply = self.answer(&question).map_err(refusal::status)?;
             sys::fault::point("page");
-            let replies = room.send(Ok(reply));
+            let replies = room.send(Queued::counted(&answers, reply).map_err(refusal::status)?);
+            if !answers.may_go_on() {
+                return Ok(self);
+            }
             let Ok(more) = replies.try_reserve_owned() else { return Ok(self) };
             let Ok(next) = self.questions.try_recv() else { return Ok(self) };
             (question, room) = (next?, more);

@@ -97,7 +97,13 @@ impl Recipient for Client<'_> {
             _ => {}
         }
         let reply = proto::RestoreReply { message: Some(encode(message)) };
-        self.replies.blocking_send(Ok(reply)).is_ok()
+        match self.replies.blocking_send(Ok(reply)) {
+            Ok(()) => true,
+            Err(error) => {
+                self.refusal = Some(refusal::status(error));
+                false
+            }
+        }
     }
 
     fn answer(&mut self) -> Option<Answer> {

@@ -1,6 +1,7 @@
 //! Streams of replies from threads that may block.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use crate::gate::CallRight;
+use crate::outbox::{Answers, Unread};
 use crate::refusal;
 
 /// Maximum number of messages of a stream that wait to be sent.
@@ -30,26 +32,73 @@ const OPENING_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Replies of a thread that may block.
-pub(crate) struct Replies<T>(mpsc::Sender<Result<T, Status>>);
+/// A reply that waits to be sent, with its memory.
+pub(super) struct Queued<T> {
+    reply: Result<T, Status>,
+    unread: Option<Unread>,
+}
 
-impl<T> Replies<T> {
-    /// Sends a reply. Waits while too many replies wait, and fails if the client takes none of them
-    /// for a long time.
+impl<T: prost::Message> Queued<T> {
+    /// Counts `reply` among the answers of its call.
+    pub(super) fn counted(answers: &Arc<Answers>, reply: T) -> Result<Self, StoreError> {
+        let unread = answers.add(reply.encoded_len()).ok_or_else(|| {
+            StoreError::away(
+                "the answers that this node has not taken take as much memory as they may; run \
+                 fewer programs at once",
+            )
+        })?;
+        Ok(Self { reply: Ok(reply), unread: Some(unread) })
+    }
+}
+
+impl<T> Queued<T> {
+    /// The end of a call that fails.
+    pub(super) fn end(status: Status) -> Self {
+        Self { reply: Err(status), unread: None }
+    }
+}
+
+/// Replies of a thread that may block.
+pub(crate) struct Replies<T> {
+    queue: mpsc::Sender<Queued<T>>,
+    /// The answers of the call; `None` for a call of an administrator.
+    answers: Option<Arc<Answers>>,
+}
+
+impl<T: prost::Message> Replies<T> {
+    /// Sends a reply. Waits while too many replies wait, and until the node may have another one.
+    /// Fails if the client takes none of them for a long time.
     pub(crate) fn blocking_send(&self, reply: Result<T, Status>) -> Result<(), StoreError> {
-        let gone = || StoreError::cancelled("the client has disconnected");
-        let reply = match self.0.try_send(reply) {
-            Ok(()) => return Ok(()),
-            Err(TrySendError::Closed(_)) => return Err(gone()),
-            Err(TrySendError::Full(reply)) => reply,
+        let queued = match (reply, &self.answers) {
+            (Ok(reply), Some(answers)) => Queued::counted(answers, reply)?,
+            (reply, _) => Queued { reply, unread: None },
         };
-        let sending = self.0.send_timeout(reply, SILENCE_MAX);
-        Handle::current().block_on(sending).map_err(|error| match error {
-            SendTimeoutError::Closed(_) => gone(),
-            SendTimeoutError::Timeout(_) => silent("took no message"),
-        })
+        let gone = || StoreError::cancelled("the client has disconnected");
+        match self.queue.try_send(queued) {
+            Ok(()) => {}
+            Err(TrySendError::Closed(_)) => return Err(gone()),
+            Err(TrySendError::Full(queued)) => {
+                let sending = self.queue.send_timeout(queued, SILENCE_MAX);
+                Handle::current().block_on(sending).map_err(|error| match error {
+                    SendTimeoutError::Closed(_) => gone(),
+                    SendTimeoutError::Timeout(_) => silent("took no message"),
+                })?;
+            }
+        }
+        self.wait_for_room()
     }
 
+    /// Waits until the node has room for another answer of this call.
+    fn wait_for_room(&self) -> Result<(), StoreError> {
+        let Some(answers) = self.answers.as_ref().filter(|answers| !answers.may_go_on()) else {
+            return Ok(());
+        };
+        let waiting = async { tokio::time::timeout(SILENCE_MAX, answers.go_on()).await };
+        Handle::current().block_on(waiting).map_err(|_| silent("took no message"))
+    }
+}
+
+impl<T> Replies<T> {
     /// Fails if the client is gone.
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         match self.is_closed() {
@@ -60,7 +109,7 @@ impl<T> Replies<T> {
 
     /// Returns true if the client is gone.
     pub(crate) fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.queue.is_closed()
     }
 }
 
@@ -88,7 +137,7 @@ pub(super) async fn within<T>(
 }
 
 /// Runs `work` on a thread that may block. Returns a stream of the messages that `work` sends.
-pub(crate) fn streaming<T: Send + 'static>(
+pub(crate) fn streaming<T: prost::Message + 'static>(
     work: impl FnOnce(&Replies<T>) -> Result<(), StoreError> + Send + 'static,
 ) -> ReplyStream<T> {
     replying(None, move |replies| work(replies).map_err(refusal::status))
@@ -98,20 +147,55 @@ pub(crate) fn streaming<T: Send + 'static>(
 /// stream with a status too: a stream that ends without a status counts as whole.
 ///
 /// The stream holds `right` for as long as it has replies. `work` must hold it too.
-pub(crate) fn replying<T: Send + 'static>(
+pub(crate) fn replying<T: prost::Message + 'static>(
     right: Option<CallRight>,
     work: impl FnOnce(&Replies<T>) -> Result<(), Status> + Send + 'static,
 ) -> ReplyStream<T> {
-    let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
-    let sender = Replies(replies.clone());
+    let (queue, receiver) = mpsc::channel(REPLIES_WAITING);
+    let answers = right.as_ref().map(|right| Arc::clone(right.answers()));
+    let sender = Replies { queue: queue.clone(), answers };
     let working = tokio::task::spawn_blocking(move || work(&sender));
     tokio::spawn(async move {
         if let Err(status) = ended(working.await) {
             // The send fails only if the client has disconnected.
-            drop(replies.send(Err(status)).await);
+            drop(queue.send(Queued::end(status)).await);
         }
     });
-    body(right, receiver)
+    counted_body(right, receiver)
+}
+
+/// Returns the stream of the counted replies that come from `replies`.
+pub(super) fn counted_body<T: Send + 'static>(
+    right: Option<CallRight>,
+    replies: mpsc::Receiver<Queued<T>>,
+) -> ReplyStream<T> {
+    Box::pin(CountedBody { replies, sending: None, _right: right })
+}
+
+/// Replies that wait for the network, as [`ReplyBody`], which count until they are sent.
+struct CountedBody<T> {
+    replies: mpsc::Receiver<Queued<T>>,
+    /// The reply that the network is sending.
+    sending: Option<Unread>,
+    _right: Option<CallRight>,
+}
+
+impl<T> Stream for CountedBody<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<T, Status>>> {
+        // The network asks for a reply only when it has sent the one before, or when both are short.
+        self.sending = None;
+        self.replies.poll_recv(context).map(|queued| {
+            queued.map(|Queued { reply, unread }| {
+                self.sending = unread;
+                reply
+            })
+        })
+    }
 }
 
 /// Returns the stream of the replies that come from `replies`.
