@@ -14,7 +14,9 @@
 //! 2. An index that lacks a chunk of a pack below its recorded end is absent: only a rebuild makes
 //!    it complete again.
 //! 3. While the index is rebuilt it answers already, with what it has so far, and its file says
-//!    that it is complete up to no pack, so that a start after a stop completes it. A chunk that is
+//!    that it is complete up to no pack, so that a start after a stop completes it. An index that
+//!    is absent because its disk was full keeps its files. They are complete up to a pack, and the
+//!    rebuild adds the later packs, as a start does. A chunk that is
 //!    appended meanwhile is added by its writer. Packs are listed after the index was opened, so
 //!    each earlier chunk is in the table of a listed pack.
 
@@ -35,6 +37,8 @@ pub(crate) struct DerivedIndex {
     open: RwLock<Option<ChunkIndex>>,
     /// True from the beginning of a rebuild until the index has every pack.
     is_partial: AtomicBool,
+    /// True if the files of an absent index are good: there was no room for more.
+    keeps_files: AtomicBool,
     /// Reason why the index became absent, until somebody takes it.
     loss: Mutex<Option<String>>,
     /// Time of the last rebuild that the index did not survive.
@@ -52,6 +56,7 @@ impl DerivedIndex {
             folder: folder.to_owned(),
             open: RwLock::new(None),
             is_partial: AtomicBool::new(false),
+            keeps_files: AtomicBool::new(false),
             loss: Mutex::new(None),
             failed_rebuild: Mutex::new(None),
         };
@@ -153,19 +158,30 @@ impl DerivedIndex {
         index.snapshot(into).map(Some).map_err(io::Error::other)
     }
 
-    /// Discards the files of an absent index, and opens an empty index.
-    pub(crate) fn begin_again(&self) -> Result<(), IndexError> {
+    /// Opens an absent index: with its files if they are good, otherwise without any. Returns the
+    /// last pack up to which it is complete.
+    pub(crate) fn begin_again(&self) -> Result<PackNumber, IndexError> {
         let mut open = self.open.write();
         assert!(open.is_none(), "only an absent index begins again");
-        match ChunkIndex::discard(&self.folder) {
-            Err(IndexError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-            discarded => discarded?,
+        let keeps_files = self.keeps_files.swap(false, Ordering::AcqRel);
+        if !keeps_files {
+            self.discard()?;
         }
         let (index, found) = ChunkIndex::open(&self.folder, Default::default())?;
-        assert_eq!(found.complete_to, PackNumber(0), "a discarded index has no pack");
+        let is_empty = found.complete_to == PackNumber(0);
+        assert!(keeps_files || is_empty, "a discarded index has no pack");
         self.is_partial.store(true, Ordering::Release);
         *open = Some(index);
-        Ok(())
+        Ok(found.complete_to)
+    }
+
+    fn discard(&self) -> Result<(), IndexError> {
+        match ChunkIndex::discard(&self.folder) {
+            Err(IndexError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(())
+            }
+            discarded => discarded,
+        }
     }
 
     /// Notes that the rebuilt index has every pack.
@@ -173,8 +189,10 @@ impl DerivedIndex {
         self.is_partial.store(false, Ordering::Release);
     }
 
-    fn give_up(&self, error: &IndexError, operation: &'static str) {
+    /// Makes the index absent.
+    pub(super) fn give_up(&self, error: &IndexError, operation: &'static str) {
         self.note_error(error, operation);
+        self.keeps_files.store(is_for_want_of_room(error), Ordering::Release);
         let reason = model::chain(error);
         tracing::error!(
             error = reason,
@@ -212,9 +230,41 @@ impl DerivedIndex {
     }
 }
 
+/// True if the error shows only that there was no room.
+fn is_for_want_of_room(error: &IndexError) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    let IndexError::Io { source, .. } = error else { return false };
+    matches!(source.kind(), StorageFull | QuotaExceeded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn failed(kind: io::ErrorKind) -> IndexError {
+        IndexError::Io { path: PathBuf::from("run"), source: kind.into() }
+    }
+
+    #[test]
+    fn an_index_keeps_its_files_only_if_its_disk_was_full() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (index, _) = DerivedIndex::open(folder.path());
+        let (digest, place) = (ChunkDigest([1; 32]), Place::new(PackNumber(7), 0));
+        index.insert(&[(digest, place)]);
+        index.flush(PackNumber(7));
+        index.give_up(&failed(io::ErrorKind::StorageFull), "write");
+        assert!(index.is_absent());
+        assert_eq!(index.lookup(&[digest]), [None]);
+        assert_eq!(index.begin_again().expect("it begins"), PackNumber(7));
+        assert_eq!(index.lookup(&[digest]), [Some(place)]);
+        index.flush(PackNumber(9));
+        index.give_up(&failed(io::ErrorKind::StorageFull), "write");
+        let complete_to = index.begin_again().expect("it begins");
+        assert_eq!(complete_to, PackNumber(7), "it was not rebuilt");
+        index.give_up(&failed(io::ErrorKind::PermissionDenied), "write");
+        assert_eq!(index.begin_again().expect("it begins"), PackNumber(0));
+        assert_eq!(index.lookup(&[digest]), [None]);
+    }
 
     #[test]
     fn a_rebuild_that_failed_is_not_repeated_at_once() {

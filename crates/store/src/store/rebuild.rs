@@ -26,15 +26,22 @@ impl Store {
         if !self.index.may_be_rebuilt(sys::clock::monotonic()) || !self.has_room_for_index() {
             return;
         }
-        if let Err(error) = self.index.begin_again() {
-            // The loss is in the log already.
-            tracing::debug!(error = model::chain(&error), "the chunk index cannot be rebuilt yet");
-            return;
-        }
-        let packs = self.pools.primary_packs();
+        let complete_to = match self.index.begin_again() {
+            Ok(complete_to) => complete_to,
+            Err(error) => {
+                // The loss is in the log already.
+                let error = model::chain(&error);
+                tracing::debug!(error, "the chunk index cannot be rebuilt yet");
+                return;
+            }
+        };
+        // What the files of the index name in packs that are gone is not offered to anybody.
+        let mut packs = self.pools.primary_packs();
+        packs.retain(|pack| *pack > complete_to);
         let count = packs.len() as u64;
         if self.index_all(&packs) {
-            let details = format!("from {}", counted(count, "pack"));
+            let kept = if complete_to == PackNumber(0) { "" } else { "its files and " };
+            let details = format!("from {kept}{}", counted(count, "pack"));
             tracing::info!(packs = count, "the chunk index was rebuilt");
             self.record_index("chunk index rebuilt", details);
         } else {
@@ -42,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Adds all `packs` to the empty index. Returns false if the server stops or the index is lost
+    /// Adds all `packs` to the index. Returns false if the server stops or the index is lost
     /// again.
     fn index_all(&self, packs: &BTreeSet<PackNumber>) -> bool {
         // A pack that is open now takes more chunks, which are not durable in the index.

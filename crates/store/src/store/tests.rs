@@ -169,6 +169,28 @@ fn an_index_that_is_damaged_while_it_is_open_is_rebuilt() {
 }
 
 #[test]
+fn an_index_without_room_is_completed_from_its_files_and_later_packs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().join("server");
+    let store = Store::open_alone(&folder, &samples::server(&folder)).expect("opens");
+    store_quantum(&store, &quantum(&store, 0..40)).expect("space");
+    assert_eq!(in_packs_len(&store), 40);
+    store.index.flush(PackNumber(1));
+    store_quantum(&store, &quantum(&store, 40..60)).expect("space");
+    assert_eq!(in_packs_len(&store), 60);
+    let full = io::ErrorKind::StorageFull.into();
+    let full = index::IndexError::Io { path: folder.join(INDEX), source: full };
+    store.index.give_up(&full, "write");
+    assert!(store.lacks_index());
+    store.tend_index();
+    assert_eq!(in_index(&store), in_packs(&store));
+    let events = store.catalog.events(None, 9).expect("are listed");
+    let mut details = events.iter().map(|event| event.event.details.as_str());
+    assert!(details.any(|details| details == "from its files and 1 pack"), "{events:?}");
+    store.close().expect("the store closes");
+}
+
+#[test]
 fn a_full_disk_takes_no_backups_but_the_servers_own_records() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().join("server");
