@@ -1,5 +1,5 @@
-//! The memory of answers that nodes have not taken: from the moment in which an answer is made until
-//! the network has sent it.
+//! The memory of answers that nodes have not taken: from the moment in which an answer is made
+//! until the network has sent it.
 //!
 //! 1. A call waits before it makes the next answer while its node has no room. It holds nothing
 //!    meanwhile but its answers that are unread.

@@ -771,7 +771,7 @@ fn kernels_that_ask_at_opening_only_recall_files_as_a_whole() {
     }
 }
 
-/// Sets the size of a file by its path, which a kernel that asks at opening only does not ask about.
+/// Sets the size of a file by its path. A kernel that asks at opening only does not ask about it.
 #[track_caller]
 fn resize_by_path(path: &Path, sizes: &[usize]) {
     let program = "import os, sys\nfor size in sys.argv[2:]: os.truncate(sys.argv[1], int(size))";
@@ -812,8 +812,8 @@ fn a_stub_whose_size_was_changed_unasked_is_refused_until_somebody_vouches() {
     assert_eq!(fs::read(&anew).unwrap(), b"anew");
 }
 
-/// A kernel that asks about ranges asks before it lengthens a file too. Nothing of a file with whole
-/// pages has to be recalled then, so only the record shows afterwards that somebody was asked.
+/// A kernel that asks about ranges asks before it lengthens a file too. Nothing of a file with
+/// whole pages has to be recalled then, so only the record shows that somebody was asked.
 #[test]
 fn a_stub_that_is_lengthened_at_a_page_is_recalled_afterwards() {
     let Some(space) = Space::new(KINDS[0], &["--whole", "0"]) else { return };

@@ -187,7 +187,7 @@ impl<T> Stream for CountedBody<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<T, Status>>> {
-        // The network asks for a reply only when it has sent the one before, or when both are short.
+        // The network asks for a reply when it has sent the one before, or when both are short.
         self.sending = None;
         self.replies.poll_recv(context).map(|queued| {
             queued.map(|Queued { reply, unread }| {

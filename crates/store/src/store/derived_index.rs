@@ -16,9 +16,9 @@
 //! 3. While the index is rebuilt it answers already, with what it has so far, and its file says
 //!    that it is complete up to no pack, so that a start after a stop completes it. An index that
 //!    is absent because its disk was full keeps its files. They are complete up to a pack, and the
-//!    rebuild adds the later packs, as a start does. A chunk that is
-//!    appended meanwhile is added by its writer. Packs are listed after the index was opened, so
-//!    each earlier chunk is in the table of a listed pack.
+//!    rebuild adds the later packs, as a start does. A chunk that is appended meanwhile is added
+//!    by its writer. Packs are listed after the index was opened, so each earlier chunk is in the
+//!    table of a listed pack.
 
 use std::collections::BTreeSet;
 use std::io;
