@@ -112,7 +112,8 @@ impl Records {
     }
 
     /// Notes that the file may be changed from now on, so that its times prove nothing. Returns the
-    /// present record.
+    /// present record. Changes nothing if the file system has no room for that: whatever needs the
+    /// note makes room, or fails for want of it.
     pub(super) fn note_use(
         &self,
         id: FileId,
@@ -127,12 +128,15 @@ impl Records {
         if let Some(known) = &known {
             stub = known.stub.clone();
         }
-        stub.was_recalled = true;
-        record::write(file, &stub)?;
-        if let Some(known) = &mut known {
-            known.stub = stub.clone();
+        let noted = Stub { was_recalled: true, ..stub.clone() };
+        match record::write(file, &noted) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(stub),
+            written => written?,
         }
-        Ok(stub)
+        if let Some(known) = &mut known {
+            known.stub = noted.clone();
+        }
+        Ok(noted)
     }
 
     /// Notes that `part`, of whole grains, has arrived in the file with the record `stub`.
