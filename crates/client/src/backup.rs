@@ -166,13 +166,20 @@ fn attempt(
         rules.bind_all_to(class)?;
     }
     rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
+    rules
+        .virtual_filespaces
+        .warnings()
+        .into_iter()
+        .for_each(|warning| tally.warn(warning));
     let seal_key = seal_key(link, &rules)?;
     progress.enter(Phase::Running);
     let archive = open_archive(link, options, progress)?;
     let rules = &rules;
     let run = Run { link, home, options, rules, seal_key, tally };
     let choice = snapshot_choice(home, options)?;
-    for (mount_point, targets) in &scopes {
+    // Inner filespaces come first: what has become a part of one is stored there before the
+    // filespace around it expires it.
+    for (mount_point, targets) in scopes.iter().rev() {
         match rules.excludes_filesystem(mount_point) {
             Some(rule_index) => {
                 tally.exclude(rules.exclusion(mount_point, rule_index), options.lists_excluded);

@@ -63,6 +63,7 @@ fn rules_of(link: &Link, home: &Home, options: &PreviewOptions) -> Result<Rules,
     let operation = if options.is_archive { Operation::Archive } else { Operation::Backup };
     let list = options.inclexcl.as_deref();
     let mut rules = Rules::load(home, link.hello(), list, &options.excludes, operation)?;
+    rules.warnings.extend(rules.virtual_filespaces.warnings());
     if let Some(class) = &options.class {
         rules.bind_all_to(class)?;
     }

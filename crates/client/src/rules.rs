@@ -94,8 +94,7 @@ impl Rules {
         let selection = Selection::new(own, of_server, patterns)
             .map_err(|(index, error)| usage(format!("--exclude number {}: {error}", index + 1)))?;
         let virtual_filespaces = VirtualFilespaces::of(&home.standing)?;
-        let mut rules = Self::new(selection, hello, home.config.dirmc.as_deref(), operation);
-        rules.warnings.extend(virtual_filespaces.warnings());
+        let rules = Self::new(selection, hello, home.config.dirmc.as_deref(), operation);
         Ok(Self { virtual_filespaces, ..rules })
     }
 

@@ -58,6 +58,12 @@ impl VirtualFilespaces {
         self.0.iter().map(Vec::as_slice).filter(move |path| is_below(path, directory))
     }
 
+    /// Returns the first one at or below `directory`.
+    pub fn at_or_below<'a>(&'a self, directory: &'a [u8]) -> Option<&'a [u8]> {
+        let own = self.0.get(directory).map(Vec::as_slice);
+        own.or_else(|| self.below(directory).next())
+    }
+
     /// Splits a path of the node into its filespace and the rest of the path, as
     /// [`sys::mount::filespace_root`] does for mount points.
     pub(crate) fn locate(&self, path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
@@ -90,8 +96,11 @@ impl VirtualFilespaces {
     pub fn filesystem_type(&self, path: &[u8]) -> Option<String> {
         let mounted = |path: &[u8]| sys::mount::filesystem_type(path).ok().flatten();
         let around = || {
+            if !self.has(|| path.to_vec()) {
+                return None;
+            }
             let (root, _) = sys::mount::filespace_root(path).ok()?;
-            self.has(|| path.to_vec()).then(|| mounted(&root)).flatten()
+            mounted(&root)
         };
         mounted(path).or_else(around)
     }

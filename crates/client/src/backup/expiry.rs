@@ -60,6 +60,8 @@ pub(super) struct Expiries<'a> {
     pub(super) filespace: &'a [u8],
     pub(super) tally: &'a Tally,
     pub(super) virtual_filespaces: &'a VirtualFilespaces,
+    /// Number of objects of the command's earlier filespaces that still exist.
+    pub(super) kept_before: u64,
     pub(super) pages: Vec<Expiry>,
     /// True if the backup has looked at some directories only. The objects of the others are kept.
     pub(super) is_by_journal: bool,
@@ -104,7 +106,8 @@ impl Expiries<'_> {
                 Some(place) => format!(
                     "{gone} of {all} objects in {filespace} are no longer in it; they were not \
                      expired, because there are so many; {} is now a filespace of its own: if \
-                     that is meant, back it up, and run again with --confirm-expire",
+                     that is meant and nothing else is missing, back it up, and run again with \
+                     --confirm-expire",
                     model::escaped(&place)
                 ),
             });
@@ -112,17 +115,19 @@ impl Expiries<'_> {
         Ok(refuses)
     }
 
-    /// Returns a virtual filespace from which objects are gone here, because they belong to it.
+    /// Returns a virtual filespace within this filespace from which objects are gone here, because
+    /// they belong to it.
     fn moved(&self) -> Option<Vec<u8>> {
         let pages = self.pages.iter().filter(|page| !page.gone.is_empty());
         let mut directories = pages.map(|page| absolute_dir(self.filespace, &page.path));
-        directories.find(|path| self.virtual_filespaces.has(|| path.clone()))
+        directories
+            .find(|path| *path != self.filespace && self.virtual_filespaces.has(|| path.clone()))
     }
 
     /// Returns the number of objects of the last backup that still exist.
     fn kept(&self, gone: u64) -> Result<u64, ClientError> {
         if !self.is_by_journal {
-            return Ok(self.tally.kept.load(Relaxed));
+            return Ok(self.tally.kept.load(Relaxed).saturating_sub(self.kept_before));
         }
         let all = self.link.count_objects(self.filespace, std::iter::once(DirPath::root()))?;
         Ok(all.saturating_sub(gone))

@@ -121,7 +121,8 @@ fn ask(run: Run<'_>, mount_point: &[u8], targets: &[Vec<u8>]) -> Result<Prospect
     ordinary(run.options, targets).map_err(|text| reason(text.to_owned()))?;
     let virtual_filespaces = &run.rules.virtual_filespaces;
     let places = Places::of(mount_point).map_err(|error| {
-        let is_virtual = virtual_filespaces.has(|| mount_point.to_vec());
+        let is_mounted = || sys::mount::mounted(mount_point).is_ok_and(|found| found.is_some());
+        let is_virtual = virtual_filespaces.has(|| mount_point.to_vec()) && !is_mounted();
         reason(if is_virtual { VIRTUAL.to_owned() } else { error.to_string() })
     })?;
     let key = AnchorKey(digester(run).key_of(&anchored(mount_point, virtual_filespaces)));

@@ -124,11 +124,13 @@ impl Session<'_> {
         let Scope { filespace, .. } = *self.scope;
         let (link, tally) = (self.context.link, self.tally());
         let virtual_filespaces = &self.context.rules.virtual_filespaces;
+        let kept_before = tally.kept.load(Relaxed);
         let of = |pages, is_by_journal| Expiries {
             link,
             filespace,
             tally,
             virtual_filespaces,
+            kept_before,
             pages,
             is_by_journal,
         };

@@ -45,6 +45,14 @@ pub fn translate(name: &str, value: &str) -> Result<Translation, String> {
         let name = policy::settings::find(key.name).map_or(key.name, |setting| setting.name);
         return Ok(Translation::Setting { name: name.to_owned(), value: text_of(key) });
     }
+    if of_option(option) == Some("virtual-filespaces") {
+        return Err(format!(
+            "{}: {} is no directory below the root; name it from the root, without '.', '..' and \
+             double slashes",
+            option.name(),
+            model::printable(value)
+        ));
+    }
     let shown = format!("{} {}", option.name(), model::printable(value));
     match (option.fate_of(&usual), own) {
         (Fate::Done(_), Some(setting)) if of_option(option).is_none() => Ok(as_own(setting)),

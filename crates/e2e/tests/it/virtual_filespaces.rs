@@ -66,6 +66,12 @@ fn a_directory_that_becomes_a_filespace_leaves_the_one_around_it() {
     scene.node.restore(&folder, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
     assert_same(&manifest(&folder), &manifest(&out.join("folder-01")));
     scene.node.verify().expect(&[0]);
+
+    for folder in ["folder-00", "folder-01"] {
+        fs::remove_dir_all(own.join(folder)).unwrap();
+    }
+    let emptied = scene.node.backup(&own, &[]).expect(&[8]).counts(&[("expired", 0)]);
+    emptied.says("looks like an unmounted disk");
 }
 
 #[test]

@@ -328,7 +328,7 @@ pub(super) fn check_filespaces(standing: &Standing, context: &Context) -> Result
     let managed = ::hsm::Settings::load(&context.home()?);
     let managed = managed.map_err(|error| CommandError::chain(&error))?;
     let mut points = managed.filesystems.iter().map(|known| &known.mount_point[..]);
-    match points.find_map(|point| Some((point, virtual_filespaces.below(point).next()?))) {
+    match points.find_map(|point| Some((point, virtual_filespaces.at_or_below(point)?))) {
         None => Ok(()),
         Some((point, path)) => Err(managed_around(path, point)),
     }

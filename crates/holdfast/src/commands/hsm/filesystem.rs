@@ -258,7 +258,7 @@ fn check_new(mount_point: &[u8], settings: &Settings) -> Result<(), CommandError
 fn check_virtual(home: &Path, mount_point: &[u8]) -> Result<(), CommandError> {
     let Ok(standing) = client::standing(home, false) else { return Ok(()) };
     let virtual_filespaces = VirtualFilespaces::of(&standing)?;
-    match virtual_filespaces.below(mount_point).next() {
+    match virtual_filespaces.at_or_below(mount_point) {
         None => Ok(()),
         Some(path) => Err(managed_around(path, mount_point)),
     }
