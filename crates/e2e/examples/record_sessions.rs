@@ -45,8 +45,24 @@ fn main() {
     node.restore(tree, &scratch.folder("out"), &[]).expect(&[0]);
     write("restore");
     server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    let [mut archive, mut deletion] = ["1", "1"].map(str::to_owned);
     for (name, arguments) in session_tree::FURTHER {
-        node.run(arguments).expect(&[0]);
+        let own = |word: &&str| match (name, *word) {
+            ("undelete", "1") => deletion.clone(),
+            (_, "1") => archive.clone(),
+            (_, word) => word.to_owned(),
+        };
+        let mut words: Vec<String> = arguments.iter().map(own).collect();
+        if ["archive", "delete"].contains(&name) {
+            words.push("--json".to_owned());
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let done = node.run(&words).expect(&[0]);
+        match name {
+            "archive" => archive = done.json()["archive"].to_string(),
+            "delete" => deletion = done.json()["deletion"].to_string(),
+            _ => {}
+        }
         write(name);
     }
     std::fs::remove_dir_all(tree).expect("the tree is removed");

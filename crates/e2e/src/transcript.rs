@@ -17,13 +17,15 @@
 mod compare;
 mod grpc;
 mod hostile;
+mod numbers;
 mod recorder;
 mod replay;
 mod stage;
 
 pub use hostile::{Credential, HostileClient};
+pub use numbers::Numbers;
 pub use recorder::Recorder;
-pub use replay::{Imitation, end_of_call, provoke, replay};
+pub use replay::{Imitation, end_of_call, provoke, replay, replay_with};
 
 /// First bytes of a file.
 const MAGIC: &[u8; 8] = b"HFSESS01";

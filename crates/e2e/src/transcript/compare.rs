@@ -122,7 +122,7 @@ fn fields(mut bytes: &[u8]) -> Option<Vec<(u32, Value<'_>)>> {
     Some(fields)
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;

@@ -15,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::compare::{differences, first_field};
 use super::grpc::{self, MessageStream};
+use super::numbers::Numbers;
 use super::recorder::{listen, run};
 use super::{Entry, Event, stage};
 
@@ -29,6 +30,17 @@ const LOST: &str = "14 lost";
 /// Sends the client's messages of `entries` to the server on `port`, as the node whose folder is
 /// `home`. Returns the differences of the server's answers from the recorded answers.
 pub fn replay(home: &Path, port: u16, entries: &[Entry]) -> Vec<String> {
+    replay_with(home, port, entries, &mut Numbers::default())
+}
+
+/// Does the same for a session of a series, which goes on with the numbers that the server has given
+/// in the sessions before.
+pub fn replay_with(
+    home: &Path,
+    port: u16,
+    entries: &[Entry],
+    numbers: &mut Numbers,
+) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let stream = stage::connect(home, port).await;
@@ -37,7 +49,7 @@ pub fn replay(home: &Path, port: u16, entries: &[Entry]) -> Vec<String> {
         let mut calls = HashMap::new();
         let mut found = Vec::new();
         for entry in entries {
-            let step = step(&sender, &mut calls, entry);
+            let step = step(&sender, &mut calls, numbers, entry);
             match tokio::time::timeout(ANSWER_MAX, step).await {
                 Ok(differences) => found.extend(differences),
                 Err(_) => {
@@ -169,6 +181,7 @@ fn is_arrival(path: &str, answer: &[u8]) -> bool {
 async fn step(
     sender: &SendRequest<Bytes>,
     calls: &mut HashMap<u32, Call>,
+    numbers: &mut Numbers,
     Entry { call, event }: &Entry,
 ) -> Vec<String> {
     if let Event::Call(path) = event {
@@ -177,13 +190,16 @@ async fn step(
     }
     let call = calls.get_mut(call).expect("a call begins with its path");
     match event {
-        Event::Question(question) => grpc::send(&mut call.questions, question),
+        Event::Question(question) => {
+            grpc::send(&mut call.questions, &numbers.question(&call.path, question));
+        }
         Event::QuestionsEnd => grpc::finish(&mut call.questions),
         Event::Answer(expected) if !is_arrival(&call.path, expected) => {
             let Some(answer) = call.answer().await else {
                 let status = call.end().await;
                 return vec![format!("{} ended without an answer: {status}", call.path)];
             };
+            let answer = numbers.answer(&call.path, expected, &answer);
             return differences(&call.path, expected, &answer);
         }
         Event::Status(expected) => {
