@@ -193,7 +193,7 @@ pub(super) struct NodePath {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RemoveQuery {
-    /// True to remove a node with its backups and archives.
+    /// True to remove a node with its backups, archives and migrated files.
     with_data: Option<bool>,
 }
 
@@ -522,7 +522,7 @@ fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
     let with_data = call.query.with_data.unwrap_or(false);
     if !with_data {
         // Nobody is asked to approve what would be refused.
-        check_empty(desk, &found.node)?;
+        check_empty(desk, &found.node, "send the request with 'with_data=true'")?;
     }
     approval::guard(desk, caller, &NodeRemoval::new(&found.node, with_data))?;
     desk.office.remove_node(found.node.name.as_str(), with_data, &caller.name)?;
@@ -530,13 +530,12 @@ fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
 }
 
 /// Fails if the node has stored something.
-fn check_empty(desk: &Desk, node: &Node) -> Answer<()> {
+pub(super) fn check_empty(desk: &Desk, node: &Node, way: &str) -> Answer<()> {
     let catalog = &desk.store().catalog;
     if catalog.filespaces(node.id)?.is_empty() && catalog.archives(node.id)?.is_empty() {
         return Ok(());
     }
-    let text = "the node has stored data, which goes with it; if you want this, send the request \
-                with 'with_data=true'";
+    let text = format!("the node has stored data, which goes with it; if you want this, {way}");
     Err(Problem::new(Kind::Unconfirmed, text))
 }
 
