@@ -9,8 +9,9 @@
 //!
 //! 1. A number depends on the node's own objects, on the time and on chance, and on nothing else.
 //! 2. The numbers of a node rise: if the time does not, the number follows the node's last one.
-//! 3. A number is given once. Those that were counted before there was this rule stay as they are,
-//!    and are less than all others.
+//! 3. No two objects of a table have the same number. That of a removed object comes again only by
+//!    chance, and only if the clock shows the same millisecond again. Those that were counted before
+//!    there was this rule stay as they are, and are less than all others.
 //! 4. Until the year 2255 a number is below 2^53, so programs that keep numbers as floating point
 //!    keep it exactly.
 
@@ -32,11 +33,14 @@ pub(super) fn draw(
 ) -> Result<u64, CatalogError> {
     let select = format!("SELECT max(number) FROM {table} WHERE node = ?");
     let last: Option<u64> = sql.one(&select, params![node.0], |row| row.get(0))?;
+    let mut last = last.unwrap_or(0);
     loop {
-        let number = drawn(last.unwrap_or(0), now, chance());
+        let number = drawn(last, now, chance());
         if insert(number)? > 0 {
             return Ok(number);
         }
+        // Another row has the number: the next one is after it, so this comes to an end.
+        last = number;
     }
 }
 

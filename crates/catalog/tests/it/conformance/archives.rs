@@ -107,8 +107,9 @@ pub(crate) fn numbers_of_a_node_rise_and_tell_nothing_of_others(engine: &dyn Eng
         let numbers = add(&node);
         for (number, last) in numbers.into_iter().zip(last) {
             assert!(number > last.max(NOW.0.unsigned_abs() - 1), "{number} after {last}");
-            // Each number is at most 1,000 after the one before it.
-            assert!(number <= last.max(NOW.0.unsigned_abs() - 1) + 1_000, "{number} after {last}");
+            // A number is at most 1,000 after the one before it, and seldom some more if another
+            // node has it.
+            assert!(number <= last.max(NOW.0.unsigned_abs() - 1) + 5_000, "{number} after {last}");
         }
         last = numbers;
     }
