@@ -11,8 +11,8 @@
 //! opener sends compressed data to the GPU and gets digests back, so that little crosses the bus.
 //!
 //! Invariant: what the GPU makes is an ordinary record. What it cannot do is left to the caller's
-//! threads, see [`chunk::compress_by`]. Nobody waits without end: the work of a GPU and the calls
-//! of its driver that may take long have a limit of time.
+//! threads, see [`chunk::compress_by`]. The work of a GPU, its opening and the memory of lanes
+//! have a limit of time. Loading the driver has none, nor has its end with the process.
 
 mod compress;
 mod lanes;

@@ -21,7 +21,7 @@ const LENGTH: u32 = 2;
 const LENGTH_GRADUAL: u32 = 2;
 /// Number of windows between two trials, at first and at most.
 const WAIT_MIN: u32 = 8;
-const WAIT_MAX: u32 = 64;
+const WAIT_MAX: u32 = 256;
 /// Number of windows before a trial that follows from the result of another trial.
 const WAIT_NEXT: u32 = 2;
 /// Factors between the rates during and before a trial.
@@ -61,29 +61,31 @@ impl Trial {
     }
 
     /// Judges the trial of the strength `tried` after `windows` windows. `rates` are those of the
-    /// last window and of all settled windows.
+    /// last window and of all settled windows. `swing` is the mean deviation of a window's rate, as
+    /// a share: where rates vary, more is needed to show a gain.
     pub(super) fn judge(
         &self,
         tried: usize,
         windows: u32,
         rates: [f64; 2],
+        swing: f64,
         is_moot: bool,
     ) -> Verdict {
         let [last, all] = rates.map(|rate| rate / self.rate);
         let is_lighter = self.is_lighter(tried);
         let (length, enough) = match self.is_gradual && !is_lighter {
-            true => (LENGTH + LENGTH_GRADUAL, NO_WORSE_GRADUAL),
-            false => (LENGTH, BETTER),
+            true => (LENGTH + LENGTH_GRADUAL, NO_WORSE_GRADUAL - 0.5 * swing),
+            false => (LENGTH, BETTER + 1.5 * swing),
         };
         if is_moot {
             Verdict::Moot
-        } else if is_lighter && last >= CLEARLY_BETTER {
+        } else if is_lighter && last >= CLEARLY_BETTER + 3.0 * swing {
             Verdict::ClearlyBetter
         } else if windows < 1 + length {
             Verdict::Open
         } else if all >= enough {
             Verdict::Better
-        } else if all >= NO_WORSE {
+        } else if all >= NO_WORSE - 1.5 * swing {
             Verdict::Equal
         } else {
             Verdict::Worse
@@ -206,7 +208,7 @@ mod tests {
 
     #[track_caller]
     fn check(tried: usize, is_gradual: bool, windows: u32, rates: [f64; 2], expected: Verdict) {
-        assert_eq!(trial(is_gradual).judge(tried, windows, rates, false), expected);
+        assert_eq!(trial(is_gradual).judge(tried, windows, rates, 0.0, false), expected);
     }
 
     #[test]
@@ -216,7 +218,7 @@ mod tests {
         check(3, false, 3, [120.0, 110.0], Verdict::Better);
         check(3, false, 3, [120.0, 101.0], Verdict::Equal);
         check(3, false, 3, [120.0, 90.0], Verdict::Worse);
-        assert_eq!(trial(false).judge(3, 3, [130.0, 130.0], true), Verdict::Moot);
+        assert_eq!(trial(false).judge(3, 3, [130.0, 130.0], 0.0, true), Verdict::Moot);
     }
 
     #[test]
@@ -240,7 +242,7 @@ mod tests {
             gaps.push(trials.due - window);
             window = trials.due;
         }
-        assert_eq!(gaps, [8, 16, 32, 64, 64]);
+        assert_eq!(gaps, [8, 16, 32, 64, 128]);
         trials.begin(trial(true), 3);
         trials.settle(window, 3, Verdict::ClearlyBetter);
         assert!(trials.is_due(window), "a success is followed by the next trial at once");

@@ -101,7 +101,7 @@ const PRESSING_MIN: f64 = 0.05;
 /// compression until the measurement is forgotten.
 const HOPELESS: f64 = 0.8;
 /// Index in [`LADDER`] of the strength that is tried if sent bytes seem to be the bottleneck, and
-/// that is used while a queue fills before anything is known.
+/// that is used while the queue is full before anything is known.
 const STRONG: usize = 7;
 /// Idle share of the processors' time. Above this share they have time for more work.
 const IDLE: f64 = 0.15;
@@ -180,15 +180,15 @@ impl Tuner {
         LADDER[self.at].means
     }
 
-    /// Returns the means for a quantum before which `waiting` quanta wait to be sent, in a queue
+    /// Returns the means for a quantum before which `waiting` messages wait to be sent, in a queue
     /// with room for `room`.
     ///
     /// Over a slow link much data is compressed before the first report of the server shows how
-    /// slow the link is. Until then, a queue that fills shows that more compression costs no time.
+    /// slow the link is. Until then, a full queue shows that more compression costs no time.
     pub(super) fn means_behind(&self, waiting: usize, room: usize) -> Means {
         let knows_nothing = self.judge.windows == 0;
-        let is_filling = waiting > 0 && waiting >= room.div_ceil(2);
-        let at = if knows_nothing && is_filling { STRONG } else { self.at };
+        let is_full = room > 0 && waiting >= room;
+        let at = if knows_nothing && is_full { STRONG } else { self.at };
         LADDER[at].means
     }
 
@@ -266,6 +266,8 @@ struct Judge {
     speed: f64,
     /// Rate with the current strength before compression, in bytes per second.
     rate: f64,
+    /// Mean deviation of a window's rate from `rate`, as a share of it.
+    swing: f64,
     /// Maximum busy share of the processors, with as many threads as the backup has.
     reach: f64,
     /// Factor between the data's ratio and the ratio in [`LADDER`].
@@ -286,6 +288,7 @@ impl Judge {
             stayed: 0,
             speed: 1.0,
             rate: 0.0,
+            swing: 0.0,
             reach: 1.0,
             ratio: 1.0,
             corrections: [1.0; LADDER.len()],
@@ -315,7 +318,8 @@ impl Judge {
     fn end_trial(&mut self, at: usize, window: Window) -> Option<usize> {
         let trial = self.trials.current()?;
         let is_moot = window.is_full || self.is_link_bound(at);
-        let verdict = trial.judge(at, self.stayed, [window.rate, self.rate], is_moot);
+        let rates = [window.rate, self.rate];
+        let verdict = trial.judge(at, self.stayed, rates, self.swing, is_moot);
         self.trials.settle(self.windows, at, verdict);
         match verdict {
             Verdict::Open => return Some(at),
@@ -424,6 +428,7 @@ impl Judge {
         if self.stayed <= 2 {
             self.rate = window.rate;
         } else {
+            mix(&mut self.swing, (window.rate / self.rate - 1.0).abs(), RATE_WEIGHT);
             let weight = RATE_WEIGHT.max(1.0 / f64::from(self.stayed - 1));
             mix(&mut self.rate, window.rate, weight);
         }
@@ -644,11 +649,11 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_fills_at_first_gets_more_compression() {
+    fn a_queue_that_is_full_at_first_gets_more_compression() {
         let mut tuner = Tuner::start(0);
         let strong = Means::Threads(Compression::Level(6));
         let standard = Means::Threads(Compression::Standard);
-        for (waiting, means) in [(0, standard), (1, standard), (2, strong), (4, strong)] {
+        for (waiting, means) in [(0, standard), (2, standard), (3, standard), (4, strong)] {
             assert_eq!(tuner.means_behind(waiting, 4), means, "{waiting}");
         }
         assert_eq!(tuner.means_behind(0, 0), standard, "no queue");
