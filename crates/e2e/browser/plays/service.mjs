@@ -154,7 +154,7 @@ async function machine(stage) {
   await stage.visit('/nodes/web-1/archives', 'web-1');
   await page.getByText('the tree of the play').waitFor();
   await stage.inspect('node-archives');
-  // The node has no backup any more: the files of the archive are shown all the same.
+  // A filespace of an archive leads to its files.
   await page.getByRole('row', { name: /the tree of the play/ }).getByRole('link').first().click();
   await page.getByText('These are the files of archive').waitFor();
   await page.getByRole('table', { name: 'Objects of the folder' }).getByRole('link').first().waitFor();

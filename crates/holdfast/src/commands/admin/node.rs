@@ -267,9 +267,11 @@ fn versions(
     if let Some(wanted) = wanted
         && chosen.is_empty()
     {
-        let what = if args.archives { "archive of" } else { "filespace" };
+        let (what, shows) =
+            if args.archives { ("archive of", "versions") } else { ("filespace", "show") };
         let message = format!("node {} has no {what} {}", args.name, escaped(wanted));
-        let hint = format!("'holdfast admin node show {}' shows its filespaces", args.name);
+        let more = if args.archives { " --archives" } else { "" };
+        let hint = format!("'holdfast admin node {shows} {}{more}' shows what it has", args.name);
         return Err(CommandError::new(message).with_hint(hint));
     }
     let mut headed = context.output.is_json() || context.output.quiet;
