@@ -4,9 +4,9 @@
 //! 1. The first attempt decides the time from which a version counts as made by this command. A
 //!    later attempt does not send such a version again, even if it sends all objects.
 //! 2. An archive keeps its number, and is completed once.
-//! 3. Of an attempt that has lost its connection, objects and their data count if they are
-//!    committed, so that nothing counts twice. What has arrived counts as transferred. It may
-//!    arrive again.
+//! 3. Of an attempt that has lost its connection, objects and their data count if the server has
+//!    answered their commit, so that nothing counts twice. What has arrived counts as transferred.
+//!    It may arrive again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};

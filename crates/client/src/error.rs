@@ -114,7 +114,7 @@ impl ClientError {
 /// Returns the end of a message about a file: who may use it, if that is the fault.
 fn remedy(kind: io::ErrorKind, is_root: bool) -> &'static str {
     if kind == io::ErrorKind::PermissionDenied && !is_root {
-        "; run the command as root, or as the owner of the file"
+        "; run the command as root, or as a user who has the right"
     } else {
         ""
     }
@@ -269,7 +269,10 @@ mod tests {
     #[test]
     fn a_user_without_the_right_learns_who_has_it() {
         let denied = io::ErrorKind::PermissionDenied;
-        assert_eq!(remedy(denied, false), "; run the command as root, or as the owner of the file");
+        assert_eq!(
+            remedy(denied, false),
+            "; run the command as root, or as a user who has the right"
+        );
         assert_eq!((remedy(denied, true), remedy(io::ErrorKind::NotFound, false)), ("", ""));
     }
 }

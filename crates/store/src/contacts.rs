@@ -55,8 +55,10 @@ impl Contacts {
 
     /// Writes what waits. After a failure it waits on.
     pub fn write(&self, catalog: &dyn Catalog) -> Result<(), StoreError> {
-        write_waiting(&self.waiting, |row| row.node, |rows| catalog.put_contacts(rows))?;
-        write_waiting(&self.polls, |row| row.node, |rows| catalog.put_polls(rows))
+        let contacts =
+            write_waiting(&self.waiting, |row| row.node, |rows| catalog.put_contacts(rows));
+        let polls = write_waiting(&self.polls, |row| row.node, |rows| catalog.put_polls(rows));
+        contacts.and(polls)
     }
 }
 

@@ -370,7 +370,7 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// Counts the data of the file that was read last.
+    /// Counts the data of an object, if it is a file that was just read.
     pub(super) fn count_data(&self, draft: &Draft, outcome: &mut Outcome<'_>) {
         let DraftContent::Data(Content { data_bytes, .. }) = draft.content else { return };
         let has_data = data_bytes > 0;

@@ -22,6 +22,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
+    #[cfg(test)]
     pub(super) fn of_objects(objects: u64) -> Self {
         Self { objects, ..Self::default() }
     }

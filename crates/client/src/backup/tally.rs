@@ -211,7 +211,8 @@ impl Tally {
     }
 
     /// Returns the report of a backup that has lost its connection. Of objects and their data only
-    /// what is committed counts: the next attempt sends the others again.
+    /// what is known to be committed counts: the next attempt sends the others again. A commit
+    /// whose answer was lost counts nowhere.
     pub(super) fn report_of_lost(&self) -> BackupReport {
         let committed = *self.committed.lock();
         BackupReport {

@@ -96,7 +96,7 @@ fn a_user_without_rights_is_told_who_has_them() {
     for command in ["backup", "restore"] {
         let file = refused(&["--home", home, command, tree]);
         file.says("client.toml")
-            .says("run the command as root, or as the owner of the file");
+            .says("run the command as root, or as a user who has the right");
     }
 }
 
