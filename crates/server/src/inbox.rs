@@ -58,6 +58,12 @@ impl Holdings {
         self.each.get(&node).copied().unwrap_or(0)
     }
 
+    /// Returns true if something of `node`, or of any node, may be waiting for room.
+    fn is_short(&self, node: NodeId) -> bool {
+        self.of(node) + MESSAGE_BYTES_MAX > BACKUP_BYTES_MAX
+            || self.excess + MESSAGE_BYTES_MAX > ALL_BYTES_MAX
+    }
+
     /// Returns true if the node may have `bytes` more.
     fn has_room(&self, node: NodeId, bytes: usize, own_max: usize) -> bool {
         let own = self.of(node);
@@ -184,8 +190,13 @@ impl Drop for Room {
         if self.bytes == 0 {
             return;
         }
-        self.inbox.held.lock().remove(self.node, self.bytes);
-        self.inbox.freed.notify_waiters();
+        let mut held = self.inbox.held.lock();
+        let was_short = held.is_short(self.node);
+        held.remove(self.node, self.bytes);
+        drop(held);
+        if was_short {
+            self.inbox.freed.notify_waiters();
+        }
     }
 }
 

@@ -16,8 +16,9 @@ use sys::lock::Mutex;
 
 use crate::inbox::{Inbox, NODE_BYTES_MAX, Room};
 
-/// Maximum number of calls of a node with unread answers while the node has no room.
-const CALLS_MAX: usize = 64;
+/// Maximum number of calls of a node with unread answers while the node has no room. Space
+/// management recalls up to 256 files at once, also over a link that is slower than the disks here.
+const CALLS_MAX: usize = 320;
 /// Room that a node must have so that its calls make further answers. Most answers are shorter.
 const STEP_BYTES: usize = 2 << 20;
 /// Memory of an answer besides its bytes.
