@@ -123,6 +123,10 @@ impl Records {
         if !record::proves_by_times(&stub) {
             return Ok(stub);
         }
+        // A change that nobody was asked about stays visible.
+        if record::is_doubtful(&file.stat()?.stat, file.accessed()?, &stub) {
+            return Ok(stub);
+        }
         let mut unsynced = self.unsynced.lock();
         let mut known = unsynced.get_mut(&id);
         if let Some(known) = &known {
@@ -130,7 +134,7 @@ impl Records {
         }
         let noted = Stub { was_recalled: true, ..stub.clone() };
         match record::write(file, &noted) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(stub),
+            Err(error) if is_for_want_of_room(&error) => return Ok(stub),
             written => written?,
         }
         if let Some(known) = &mut known {
@@ -236,6 +240,11 @@ impl Records {
             unsynced.remove(&id);
         }
     }
+}
+
+/// True if the error shows only that there was no room.
+fn is_for_want_of_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The record in a file, if it describes the file. The record of another file is removed.
@@ -405,6 +414,8 @@ mod tests {
         resize(&scene, 0);
         resize(&scene, 4 * MIB);
         assert!(matches!(begin(), Err(FillError::Doubtful)));
+        scene.records.note_use(scene.id(), &scene.file, scene.current()).unwrap();
+        assert!(matches!(begin(), Err(FillError::Doubtful)), "a later use clears no doubt");
         assert!(!scene.current().was_recalled, "the next try fails too");
         // Somebody vouches for the file by setting the time of the last access.
         let now = scene.file.stat().unwrap().stat.mtime;
