@@ -192,14 +192,19 @@ impl DerivedIndex {
     /// Makes the index absent.
     pub(super) fn give_up(&self, error: &IndexError, operation: &'static str) {
         self.note_error(error, operation);
-        self.keeps_files.store(is_for_want_of_room(error), Ordering::Release);
         let reason = model::chain(error);
         tracing::error!(
             error = reason,
             "the server runs without a chunk index until it is rebuilt"
         );
-        let lost = self.open.write().take();
-        if lost.is_some() || self.loss.lock().is_none() {
+        let mut open = self.open.write();
+        // The index ends under the lock: its merger changes no file once they are opened again.
+        let was_open = open.take().map(drop).is_some();
+        if was_open {
+            self.keeps_files.store(is_for_want_of_room(error), Ordering::Release);
+        }
+        drop(open);
+        if was_open || self.loss.lock().is_none() {
             *self.loss.lock() = Some(reason);
         }
     }
