@@ -6,12 +6,12 @@
 //!         +--> logical volume (its extents) --+
 //! ```
 //!
-//! Nothing of it has a path: other users and programs do not see it, and the kernel removes it when
-//! the process ends, however it ends. Only the blocks that the kernel asks for are fetched.
+//! Only the loop device has a path: other users and programs see neither the file nor the mount,
+//! and the kernel removes all of it when the process ends, however it ends. Only the blocks that
+//! the kernel asks for are fetched.
 //!
-//! Other programs do see a loop device: udev looks at each one, and LVM activates a volume group
-//! that it finds there. So a loop device covers one file system and nothing else. `partx` and
-//! `blkid` look for it in the file.
+//! udev looks at each loop device, and LVM activates a volume group that it finds there. So a loop
+//! device covers one file system and nothing else. `partx` and `blkid` look for it in the file.
 
 use std::io;
 use std::ops::Range;

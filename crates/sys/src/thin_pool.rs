@@ -23,6 +23,7 @@ use std::io::{self, Read as _};
 use std::process::{Command, Stdio};
 
 use crate::frozen_filesystem::{FrozenFilesystem, LogicalVolume, remove, run, words};
+use crate::lock::Mutex;
 
 /// Prefix of the names of snapshots that stay until the next image; the name of the volume follows.
 const KEPT: &str = "holdfast-kept-";
@@ -39,16 +40,20 @@ const SAID_BYTES_MAX: u64 = 64 << 10;
 const COMPARE: &str = r#"
 pool=$1 metadata=$2
 shift 2
-trap '' HUP INT TERM
+trap '' HUP INT QUIT TERM
 dmsetup message "$pool" 0 reserve_metadata_snap >/dev/null || exit
-trap 'trap "" HUP INT TERM
+trap 'trap "" HUP INT QUIT TERM
   dmsetup message "$pool" 0 release_metadata_snap >/dev/null || exit 1' EXIT
-trap 'exit 1' HUP INT TERM
+trap 'exit 1' HUP INT QUIT TERM
 while [ $# -gt 0 ]; do
   thin_delta --metadata-snap --thin1 "$1" --thin2 "$2" "$metadata" || exit
   shift 2
 done
 "#;
+
+/// Held while the metadata of a pool are reserved: the kernel reserves one snapshot of them for
+/// each pool, and sources of one pool may be read side by side.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A thin volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,6 +127,7 @@ impl ThinSnapshots {
         }
         let (old, new) = (self.kept.first().unwrap_or(&self.new).number, self.new.number);
         let pool = mapping(&self.group, &self.new.pool);
+        let _turn = TURN.lock();
         let documents = output_of(comparison(&pool, [(old, old), (new, new), (old, new)]))?;
         Ok(ThinDelta { numbers: (old, new), documents })
     }

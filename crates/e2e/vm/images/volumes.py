@@ -423,7 +423,9 @@ def test_lvm_inside(scene):
     done = image("extract", disk, "/", "--partition", f"{GROUP}/origin", "--to", target)
     check(done.code == DONE, "the root directory of a volume of two segments is copied", done)
     settle()
-    monitor.kill()
+    time.sleep(1)
+    # It writes its buffer when it ends in order.
+    monitor.terminate()
     monitor.wait()
     seen = [event for event in events.read_text().split("\n\n") if "DEVNAME=/dev/loop" in event]
     check(seen and not any("LVM2_member" in event for event in seen),

@@ -93,7 +93,7 @@ impl Setting {
 }
 
 /// All settings, by name.
-pub const SETTINGS: [Setting; 41] = [
+pub const SETTINGS: [Setting; 42] = [
     open(
         "agent-commands",
         "agent.commands",
