@@ -531,6 +531,12 @@ fn create(site: &Site<'_>, object: &Object) -> io::Result<NewFile> {
     Ok(new)
 }
 
+/// Returns true if a file system refuses a link to an object, but may take a copy of it.
+fn is_refused_link(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+    matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
+}
+
 /// Removes the object that has the name, unless it is a directory with objects in it.
 fn clear(dir: &Dir, name: &[u8]) -> io::Result<()> {
     let is_directory = matches!(dir.stat(name)?, Some(found) if found.stat.kind == Kind::Directory);
