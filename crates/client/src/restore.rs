@@ -51,7 +51,7 @@ pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
 use self::receive::{Receipt, receive};
 use self::recent::RecentQuanta;
-use self::several::{Portion, SIBLINGS_MIN, Siblings, by_directory, distinct, divide};
+use self::several::{Portion, Siblings, by_directory, distinct, divide};
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
 use crate::error::{ClientError, ErrorKind};
@@ -91,7 +91,7 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let mut missing = distinct(paths?);
-    let recent = (missing.len() >= SIBLINGS_MIN).then(RecentQuanta::default);
+    let recent = (missing.len() > 1).then(RecentQuanta::default);
     let layout = Layout::new(options.to.as_deref(), &missing);
     let made = (missing.len() > 1).then(MadeNames::default);
     let parents = Parents::default();
@@ -151,7 +151,7 @@ struct Restoration<'a> {
     options: &'a RestoreOptions,
     layout: Layout,
     tally: &'a Tally,
-    /// Quanta that came for the last paths; `None` for few paths.
+    /// Quanta that came for the last paths; `None` for one path.
     recent: Option<RecentQuanta>,
     /// Names of inodes, so that hard links of different paths are found; `None` for one path.
     made: Option<MadeNames>,

@@ -21,7 +21,7 @@ use crate::link::versions::{Entry, Piece};
 use crate::path::{Place, components, innermost};
 
 /// Minimum number of paths of a directory that are received together.
-pub(super) const SIBLINGS_MIN: usize = 4;
+const SIBLINGS_MIN: usize = 4;
 /// Maximum number of objects at or below a directory for each path that is received with others of
 /// the directory. The server reads the pages of the directory for each reception. But it sends the
 /// entries of all objects, and may fetch their data from volumes early.

@@ -45,6 +45,9 @@ fn many_small_files_are_transferred_as_their_folder_is() {
     let all: Vec<PathBuf> = (0..300).map(|index| scene.file(index)).collect();
     let together = listed("together", &all);
     assert!(together < whole * 2, "{together} instead of {whole}");
+    // Two files of one quantum need it once.
+    let [one, two] = [1, 2].map(|count| listed(&format!("first-{count}"), &all[..count]));
+    assert!(two < one * 3 / 2, "{two}, but one file alone {one}");
     // Few files of each folder are received one by one.
     let few: Vec<PathBuf> = all.iter().step_by(25).cloned().collect();
     let one_by_one = listed("one-by-one", &few);
