@@ -118,6 +118,13 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
         let reason = definition.fate.to_string();
         return Err(CommandError::Refused { name: definition.name(), reason });
     }
+    if options.iter().any(|option| option.definition.name() == "PREVIEW") {
+        return Err(CommandError::Option(
+            "-PREVIEW: only dsmrecall has it; 'dsmc preview backup' and 'holdfast backup \
+             --dry-run' show what would be done"
+                .to_owned(),
+        ));
+    }
     let is_refused = |option: &&Entry| is_refused(definition.action, option);
     if let Some(refused) = options.iter().find(is_refused) {
         return Err(CommandError::Option(format!(
