@@ -27,6 +27,11 @@ pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<DeletionSum
         if deletion.versions > 0 {
             return Ok(deletion);
         }
+        if place.name.is_none() {
+            // The path names a whole filespace. Once that is empty, the same command must not
+            // delete what the filespace around it has.
+            break;
+        }
     }
     let message = format!("the server has no version of {} to delete", model::escaped(&path));
     Err(ClientError::new(ErrorKind::NotFound, message))
