@@ -92,7 +92,7 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let mut missing = distinct(paths?);
     let recent = (missing.len() > 1).then(RecentQuanta::default);
-    let layout = Layout::new(options.to.as_deref(), &missing);
+    let layout = Layout::new(options.to.as_deref(), &missing, &origins.concat());
     let made = (missing.len() > 1).then(MadeNames::default);
     let parents = Parents::default();
     let restoration = Restoration { link, options, layout, tally, recent, made, parents };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use model::DirPath;
+use model::{DirPath, mount_point};
 use sys::Dir;
 
 use crate::error::ClientError;
@@ -23,9 +23,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout for `paths`, which are plain.
-    pub(super) fn new(to: Option<&[u8]>, paths: &[Vec<u8>]) -> Self {
-        let is_kept = to.is_some() && has_namesakes(paths);
+    /// Returns the layout for `paths`, which are plain. Of several paths, a whole filespace keeps
+    /// its path, because its content has names that other paths may have, too.
+    pub(super) fn new(to: Option<&[u8]>, paths: &[Vec<u8>], filespaces: &[Vec<u8>]) -> Self {
+        let is_whole = |path: &[u8]| filespaces.iter().any(|one| mount_point(one) == path);
+        let has_others = |path| paths.iter().any(|other| other != path);
+        let has_whole = paths.iter().any(|path| is_whole(path) && has_others(path));
+        let is_kept = to.is_some() && (has_whole || has_namesakes(paths));
         Self { to: to.map(<[u8]>::to_vec), left_out: is_kept.then(|| shared(paths)) }
     }
 
@@ -154,7 +158,7 @@ mod tests {
     fn check(paths: &[&str], expected: &[&str]) {
         let filespaces: [&[u8]; 2] = [b"/", b"/home"];
         let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
-        let layout = Layout::new(Some(b"/to"), &paths);
+        let layout = Layout::new(Some(b"/to"), &paths, &filespaces.map(<[u8]>::to_vec));
         let folders: Vec<String> = paths
             .iter()
             .map(|path| {
@@ -182,13 +186,17 @@ mod tests {
         // The folder stands for the mount point.
         check(&["/home"], &["/to"]);
         check(&["/home", "/s/home"], &["/to/home", "/to/s"]);
+        // Its content may have the names of other paths.
+        check(&["/home", "/x"], &["/to/home", "/to"]);
+        check(&["/s/x", "/home"], &["/to/s", "/to/home"]);
+        check(&["/home", "/home"], &["/to", "/to"]);
         check(&["/"], &["/to"]);
     }
 
     #[test]
     fn old_places_are_never_other_ones() {
         let paths = [b"/a/x".to_vec(), b"/home/ann/x".to_vec()];
-        let layout = Layout::new(None, &paths);
+        let layout = Layout::new(None, &paths, &[]);
         let folder = |path: &[u8]| {
             let place = innermost([&b"/"[..], b"/home"].into_iter(), path).expect("a place");
             layout.base(path, &place)

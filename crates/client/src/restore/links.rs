@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn names_of_other_receptions_are_found_in_their_filespace() {
-        let layout = Layout::new(Some(b"/to"), &[]);
+        let layout = Layout::new(Some(b"/to"), &[], &[]);
         let place = innermost(std::iter::once(&b"/"[..]), b"/a/x").expect("a place");
         let base = Arc::new(layout.base(b"/a/x", &place));
         let made = MadeNames::default();

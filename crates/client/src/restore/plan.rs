@@ -29,7 +29,7 @@ pub(crate) fn plan(
     let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let mut missing = distinct(paths?);
-    let layout = Layout::new(options.to.as_deref(), &missing);
+    let layout = Layout::new(options.to.as_deref(), &missing, &origins.concat());
     let mut plan = RestorePlan { node: link.hello().node.clone(), ..RestorePlan::default() };
     let planner = Planner { link, options, layout, progress };
     for filespaces in &origins {

@@ -84,7 +84,7 @@ impl Scene {
         let tally = Tally::new(Arc::new(Progress::default()));
         let filespace = b"/".to_vec();
         let place = Place { filespace, directory: DirPath::above_root(), name: None };
-        let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
+        let base = Layout::new(options.to.as_deref(), &[], &[]).base(b"/", &place);
         let mut maker = Maker::new(Start::of(&place, &base), options, &tally, None).unwrap();
         let taken: Vec<_> = versions
             .iter()
@@ -552,7 +552,7 @@ fn parents_come_with_the_first_object_and_do_not_count() {
         let tally = Tally::new(Arc::new(Progress::default()));
         let filespace = b"/".to_vec();
         let place = Place { filespace, directory: DirPath::above_root(), name: None };
-        let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
+        let base = Layout::new(options.to.as_deref(), &[], &[]).base(b"/", &place);
         let Object { stat, attributes, .. } = Version::folder(b"/p").with_mode(0o710).entry.object;
         let state = DirState { stat, attributes, is_parent: true };
         let parents = vec![(DirPath::new(b"/p/").unwrap(), state)];
@@ -588,7 +588,7 @@ fn the_target_is_made_or_refused_by_name() {
     let tally = Tally::new(Arc::new(Progress::default()));
     let filespace = b"/".to_vec();
     let place = Place { filespace, directory: DirPath::above_root(), name: None };
-    let base = Layout::new(options.to.as_deref(), &[]).base(b"/", &place);
+    let base = Layout::new(options.to.as_deref(), &[], &[]).base(b"/", &place);
     let start = Start::of(&place, &base);
     let error = Maker::new(start, &options, &tally, None).err().expect("a file is no target");
     assert!(error.message.contains("new/below/f"), "{}", error.message);
