@@ -1,5 +1,6 @@
 //! Finding stored objects by a pattern, in all filespaces.
 
+use model::Kind;
 use policy::Pattern;
 
 use crate::error::{ClientError, ErrorKind};
@@ -27,7 +28,9 @@ pub(crate) fn run(
         let mut listing = link.list_if(&selection, condition)?;
         while let Some(entries) = listing.next()? {
             for version in versions(link, &filespace, entries) {
-                if !visit(&version) {
+                let is_left_out =
+                    parsed.directories_only() && version.object.stat.kind != Kind::Directory;
+                if !is_left_out && !visit(&version) {
                     return Ok(());
                 }
             }
