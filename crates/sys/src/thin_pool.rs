@@ -184,6 +184,7 @@ fn is_sound(version: &str) -> bool {
     match parts[..] {
         [0, minor, ..] => minor >= 9,
         [1, 0, patch, ..] => patch >= 6,
+        [1, 0] => false,
         [_, _, ..] => true,
         _ => false,
     }
@@ -221,7 +222,7 @@ fn output_of(mut command: Command) -> io::Result<Vec<u8>> {
     let read = std::thread::scope(|threads| {
         let saying = threads.spawn(|| stderr.take(SAID_BYTES_MAX).read_to_end(&mut said));
         let read = stdout.take(PRINTED_BYTES_MAX + 1).read_to_end(&mut printed);
-        // What could not be read of an explanation is missing in the message only.
+        // An explanation that could not be read is missing in the message only.
         drop(saying.join());
         read
     });
