@@ -226,7 +226,7 @@ fn an_interruption_says_what_is_committed() {
     running.signal(Signal::INT);
     let outcome = running.wait().expect(&[12]);
     assert!(!outcome.stderr.contains("server"), "{outcome}");
-    let outcome = outcome.says("committed, for which").says("it goes on from there");
+    let outcome = outcome.says("committed, and").says("it goes on from there");
     assert!(!outcome.stderr.contains(" 0 objects"), "{outcome}");
     proxy.weather().carry(0);
     let rest = scene.backup();
@@ -245,7 +245,7 @@ fn an_interruption_sends_only_what_is_under_way() {
         await_sent(&proxy, &running, 5 << 20);
         let before = proxy.weather().asked_bytes();
         running.signal(Signal::INT);
-        let outcome = running.wait().expect(&[12]).says("committed, for which");
+        let outcome = running.wait().expect(&[12]).says("committed, and");
         let more = proxy.weather().asked_bytes() - before;
         assert!(more < UNDER_WAY_BYTES, "{more} bytes were sent after the stop: {outcome}");
         proxy.weather().carry(0);

@@ -219,7 +219,7 @@ fn a_pause_on_a_slow_line_sends_only_what_is_under_way() {
     running.signal(Signal::USR2);
     eventually(|| sent() > before + more + MIB);
     running.signal(Signal::INT);
-    running.wait().expect(&[12]).says("committed, for which");
+    running.wait().expect(&[12]).says("committed, and");
     scene.backup();
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }

@@ -45,7 +45,7 @@ fn message(objects: u64, bytes: u64) -> String {
         return "interrupted before anything was committed; run the same command again".to_owned();
     }
     format!(
-        "interrupted; {} {} committed, for which {} were sent; run the same command again: it goes \
+        "interrupted; {} {} committed, and {} were sent; run the same command again: it goes \
          on from there",
         quantity::counted(objects, "object"),
         quantity::are(objects),
@@ -64,13 +64,13 @@ mod tests {
             (
                 1,
                 2_048,
-                "interrupted; 1 object is committed, for which 2.00 KB were sent; run the same \
+                "interrupted; 1 object is committed, and 2.00 KB were sent; run the same \
                  command again: it goes on from there",
             ),
             (
                 1_234,
                 3 << 20,
-                "interrupted; 1,234 objects are committed, for which 3.00 MB were sent; run the \
+                "interrupted; 1,234 objects are committed, and 3.00 MB were sent; run the \
                  same command again: it goes on from there",
             ),
         ] {
