@@ -50,8 +50,9 @@ pub(crate) fn is_unchanged(stat: &Stat, stub: &Stub) -> bool {
 
 /// True if the times of a migrated file show that its size was changed without a question about the
 /// file: its holes may be zeros of the file now, instead of missing content. Whoever changes a size
-/// by the path sets the time of the change and leaves the time of the last access. `touch` sets both
-/// to the same time; a program that sets a time of change after that of the access looks the same.
+/// by the path sets the time of the change and leaves the time of the last access. `touch` sets
+/// both to the same time; a program that sets a time of change after that of the access looks the
+/// same.
 ///
 /// A file that is shorter than its copy was cut. What is left of it is content of the copy, unless
 /// it was cut further before.

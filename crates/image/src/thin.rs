@@ -1,4 +1,4 @@
-//! What differs between two snapshots of a thin volume, as `thin_delta` says.
+//! Differences between two snapshots of a thin volume, as `thin_delta` says.
 //!
 //! A block that the pool has not allocated is zeros in both snapshots. A block that `thin_delta`
 //! calls the same is the same block of the pool in both. All others may have changed, also those of

@@ -10,8 +10,8 @@
 //! 1. A number depends on the node's own objects, on the time and on chance, and on nothing else.
 //! 2. The numbers of a node rise: if the time does not, the number follows the node's last one.
 //! 3. No two objects of a table have the same number. That of a removed object comes again only by
-//!    chance, and only if the clock shows the same millisecond again. Those that were counted before
-//!    there was this rule stay as they are, and are less than all others.
+//!    chance, and only if the clock shows the same millisecond again. Those that were counted
+//!    before there was this rule stay as they are, and are less than all others.
 //! 4. Until the year 2255 a number is below 2^53, so programs that keep numbers as floating point
 //!    keep it exactly.
 

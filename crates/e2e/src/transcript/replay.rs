@@ -33,8 +33,8 @@ pub fn replay(home: &Path, port: u16, entries: &[Entry]) -> Vec<String> {
     replay_with(home, port, entries, &mut Numbers::default())
 }
 
-/// Does the same for a session of a series, which goes on with the numbers that the server has given
-/// in the sessions before.
+/// Does the same for a session of a series, which goes on with the numbers that the server has
+/// given in the sessions before.
 pub fn replay_with(
     home: &Path,
     port: u16,

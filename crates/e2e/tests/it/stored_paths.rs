@@ -146,7 +146,7 @@ fn a_restore_understands_wildcards_and_lists_of_paths() {
     exact.counts(&[("restored", 0), ("failed", 1)]);
 }
 
-/// What a line restored was skipped by the next one that names it, too.
+/// Objects that a line restored were skipped by the next one that names them, too.
 #[test]
 fn overlapping_paths_of_a_list_count_once() {
     let scene = letters();

@@ -17,7 +17,7 @@ use tonic::{Status, Streaming};
 use wire::proto;
 
 use super::filespace_names::find_filespace;
-use super::stream::{Queued, ended};
+use super::stream::{QueuedReply, ended};
 use crate::gate::Caller;
 use crate::messages::changes::directory;
 use crate::metered::QUESTIONS_WAITING;
@@ -25,7 +25,7 @@ use crate::refusal;
 
 /// Questions. A message that is no question ends the stream.
 type Questions = mpsc::Receiver<Result<proto::PagesRequest, Status>>;
-type Replies = mpsc::Sender<Queued<proto::PagesReply>>;
+type Replies = mpsc::Sender<QueuedReply<proto::PagesReply>>;
 
 /// Answers questions until the client ends the stream. The client gets the reason for an early end.
 pub(super) async fn serve(
@@ -38,7 +38,7 @@ pub(super) async fn serve(
     let answerer = Answerer { store, caller, last: None, questions };
     if let Err(status) = answerer.run(&replies).await {
         // The send fails only if the client has disconnected.
-        drop(replies.send(Queued::end(status)).await);
+        drop(replies.send(QueuedReply::end(status)).await);
     }
 }
 
@@ -81,13 +81,14 @@ impl Answerer {
     fn answer_all(
         mut self,
         mut question: proto::PagesRequest,
-        mut room: mpsc::OwnedPermit<Queued<proto::PagesReply>>,
+        mut room: mpsc::OwnedPermit<QueuedReply<proto::PagesReply>>,
     ) -> Result<Self, Status> {
         let answers = Arc::clone(self.caller.right.answers());
         loop {
             let reply = self.answer(&question).map_err(refusal::status)?;
             sys::fault::point("page");
-            let replies = room.send(Queued::counted(&answers, reply).map_err(refusal::status)?);
+            let replies =
+                room.send(QueuedReply::counted(&answers, reply).map_err(refusal::status)?);
             if !answers.may_go_on() {
                 return Ok(self);
             }

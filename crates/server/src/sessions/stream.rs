@@ -33,12 +33,12 @@ const OPENING_MAX: Duration = Duration::from_secs(60);
 pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// A reply that waits to be sent, with its memory.
-pub(super) struct Queued<T> {
+pub(super) struct QueuedReply<T> {
     reply: Result<T, Status>,
     unread: Option<Unread>,
 }
 
-impl<T: prost::Message> Queued<T> {
+impl<T: prost::Message> QueuedReply<T> {
     /// Counts `reply` among the answers of its call.
     pub(super) fn counted(answers: &Arc<Answers>, reply: T) -> Result<Self, StoreError> {
         let unread = answers.add(reply.encoded_len()).ok_or_else(|| {
@@ -51,7 +51,7 @@ impl<T: prost::Message> Queued<T> {
     }
 }
 
-impl<T> Queued<T> {
+impl<T> QueuedReply<T> {
     /// The end of a call that fails.
     pub(super) fn end(status: Status) -> Self {
         Self { reply: Err(status), unread: None }
@@ -60,7 +60,7 @@ impl<T> Queued<T> {
 
 /// Replies of a thread that may block.
 pub(crate) struct Replies<T> {
-    queue: mpsc::Sender<Queued<T>>,
+    queue: mpsc::Sender<QueuedReply<T>>,
     /// The answers of the call; `None` for a call of an administrator.
     answers: Option<Arc<Answers>>,
 }
@@ -70,8 +70,8 @@ impl<T: prost::Message> Replies<T> {
     /// Fails if the client takes none of them for a long time.
     pub(crate) fn blocking_send(&self, reply: Result<T, Status>) -> Result<(), StoreError> {
         let queued = match (reply, &self.answers) {
-            (Ok(reply), Some(answers)) => Queued::counted(answers, reply)?,
-            (reply, _) => Queued { reply, unread: None },
+            (Ok(reply), Some(answers)) => QueuedReply::counted(answers, reply)?,
+            (reply, _) => QueuedReply { reply, unread: None },
         };
         let gone = || StoreError::cancelled("the client has disconnected");
         match self.queue.try_send(queued) {
@@ -158,7 +158,7 @@ pub(crate) fn replying<T: prost::Message + 'static>(
     tokio::spawn(async move {
         if let Err(status) = ended(working.await) {
             // The send fails only if the client has disconnected.
-            drop(queue.send(Queued::end(status)).await);
+            drop(queue.send(QueuedReply::end(status)).await);
         }
     });
     counted_body(right, receiver)
@@ -167,14 +167,14 @@ pub(crate) fn replying<T: prost::Message + 'static>(
 /// Returns the stream of the counted replies that come from `replies`.
 pub(super) fn counted_body<T: Send + 'static>(
     right: Option<CallRight>,
-    replies: mpsc::Receiver<Queued<T>>,
+    replies: mpsc::Receiver<QueuedReply<T>>,
 ) -> ReplyStream<T> {
     Box::pin(CountedBody { replies, sending: None, _right: right })
 }
 
 /// Replies that wait for the network, as [`ReplyBody`], which count until they are sent.
 struct CountedBody<T> {
-    replies: mpsc::Receiver<Queued<T>>,
+    replies: mpsc::Receiver<QueuedReply<T>>,
     /// The reply that the network is sending.
     sending: Option<Unread>,
     _right: Option<CallRight>,
@@ -190,7 +190,7 @@ impl<T> Stream for CountedBody<T> {
         // The network asks for a reply when it has sent the one before, or when both are short.
         self.sending = None;
         self.replies.poll_recv(context).map(|queued| {
-            queued.map(|Queued { reply, unread }| {
+            queued.map(|QueuedReply { reply, unread }| {
                 self.sending = unread;
                 reply
             })

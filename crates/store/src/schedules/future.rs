@@ -42,7 +42,7 @@ pub fn future_events(
         if definition.is_suspended || places.is_empty() {
             continue;
         }
-        // The limit cuts among the places of one occurrence, so they stand in the order of the list.
+        // The limit cuts among the places of one occurrence, so they have the order of the list.
         places.sort_unstable_by_key(|(node, _)| *node);
         // A window opens within its length after its planned time.
         let window = i64::from(definition.timing.window_minutes) * 60_000_000;

@@ -52,8 +52,8 @@ pub(crate) struct Drill {
 }
 
 impl Drills {
-    /// Begins a drill, in place of an unfinished one of the node. Returns its number, which is drawn
-    /// by chance: a counted one would tell the node how many drills the others begin.
+    /// Begins a drill, in place of an unfinished one of the node. Returns its number, which is
+    /// drawn by chance: a counted one would tell the node how many drills the others begin.
     pub(crate) fn begin(&self, node: NodeId, sample: Sample, left: BTreeSet<FilespaceId>) -> u64 {
         let mut state = self.state.lock();
         let number = drawn_number();

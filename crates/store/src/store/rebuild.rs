@@ -35,7 +35,7 @@ impl Store {
                 return;
             }
         };
-        // What the files of the index name in packs that are gone is not offered to anybody.
+        // Chunks that the files of the index name in packs that are gone are offered to nobody.
         let mut packs = self.pools.primary_packs();
         packs.retain(|pack| *pack > complete_to);
         let count = packs.len() as u64;
