@@ -302,6 +302,11 @@ mod tests {
         check("q ba /a -pitdate", "! -PITDATE: it needs a value: a text");
         check("i -inactive=7", "! -INACTIVE: it takes no value");
         check("i --nosuch /a", "! '--nosuch' has one dash too many for an option");
+        check(
+            "i /a -preview",
+            "! -PREVIEW: only dsmrecall has it; 'dsmc preview backup' and 'holdfast backup \
+             --dry-run' show what would be done",
+        );
         check("q fi --json", "query filespace -JSON=");
         check("q ba -- /a", "query backup -- /a");
         check(

@@ -289,6 +289,7 @@ fn objects_are_found_by_their_names() {
     fs::remove_file(scene.tree.join("ann/letters/one.txt")).unwrap();
     scene.backup();
     let find = |arguments: &[&str]| paths(&scene, &[&["find"], arguments].concat());
+    assert_eq!(find(&["letters*/"]), ["/ann/letters", "/bob/letters"]);
     assert_eq!(find(&["one.txt"]), ["/bob/letters/one.txt"]);
     let both = ["/ann/letters/one.txt", "/bob/letters/one.txt"];
     assert_eq!(find(&["one.*", "--at", &before]), both);

@@ -75,6 +75,23 @@ fn a_directory_that_becomes_a_filespace_leaves_the_one_around_it() {
 }
 
 #[test]
+fn a_second_deletion_of_a_filespace_spares_the_one_around_it() {
+    let scene = Scene::with_files(2, 100);
+    let own = scene.tree.join("own");
+    plant_files(&own, 3, 100, 2);
+    scene.backup();
+    make_virtual(&scene.node, &own);
+    scene.node.backup(&own, &[]).expect(&[0]);
+    scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    let delete = || scene.node.run(&["delete", own.to_str().unwrap(), "--json"]);
+    delete().expect(&[0]);
+    delete().expect(&[12]).says("no version");
+    let out = scene.scratch.folder("out");
+    scene.node.restore(&own, &out, &[]).expect(&[0]);
+    assert_same(&manifest(&own), &manifest(&out.join("own")));
+}
+
+#[test]
 fn a_preview_and_a_listing_are_about_the_same_filespace_as_a_backup() {
     let scene = Scene::with_files(2, 100);
     let own = scene.tree.join("own");
