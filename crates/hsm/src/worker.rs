@@ -126,7 +126,10 @@ fn work_with(
     let recaller: &'static Recaller = Box::leak(Box::new(recaller));
     let tender: &'static Tender = Box::leak(Box::new(tender));
     start_threads(recaller, &connection, tender, places)?;
-    relay.announce()?;
+    if let Err(error) = relay.announce() {
+        // A keeper that has died meanwhile is noticed by its closed relay.
+        tracing::warn!(%error, "the keeper does not learn that its worker is ready");
+    }
     while let Some(question) = relay.next_question()? {
         recaller.take(question);
     }
