@@ -107,7 +107,7 @@ fn path_through_a_symlink_is_found_again() {
 #[test]
 fn attributes_of_read_only_objects_come_back_to_their_owner() {
     let mut scene = Scene::new();
-    let attribute = |path: &std::path::Path| {
+    let attribute = |path: &Path| {
         rustix::fs::setxattr(path, "user.a", b"b", rustix::fs::XattrFlags::empty()).is_ok()
     };
     let (file, folder) = (scene.tree.join("f"), scene.tree.join("ro"));
