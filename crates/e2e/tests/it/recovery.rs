@@ -360,7 +360,7 @@ fn nonsense_makes_no_server() {
         &["--pool", &format!("PRIMARY=file://{}", scene.primary().display())],
     )
     .expect(&[12])
-    .says("not empty");
+    .says("is the folder of a server already");
     let taken = format!("file://{}", scene.primary().display());
     let words = ["init", dir.to_str().unwrap(), "--pool", &taken];
     Server::command(&words).expect(&[12]).says("pool of another server");
