@@ -353,10 +353,10 @@ mod tests {
             replies.push(reply);
             true
         };
-        while !folder.path().join(SOCKET).try_exists().expect("looked") {
+        // It may not listen yet, although its socket is there.
+        while ask(folder.path(), &Request::Status, &mut visit).is_err() {
             std::thread::yield_now();
         }
-        ask(folder.path(), &Request::Status, &mut visit).expect("it answers");
         let refused = ask(folder.path(), &Request::Cancel { number: 1 }, &mut visit);
         assert!(refused.is_err_and(|error| error.to_string().contains("no request 1")));
         drop(keeper);
