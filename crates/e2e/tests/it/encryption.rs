@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use e2e::manifest::assert_same;
 use serde_json::Value;
 
 use crate::scene::{Scene, manifest};
@@ -62,7 +63,7 @@ fn what_is_encrypted_comes_back_and_is_nowhere_at_the_server() {
     let rows = scene.node.list(&scene.tree, &["--recursive"]);
     let encrypted = rows.iter().filter(|row| row["encrypted"] == true).count();
     assert_eq!(encrypted, 3);
-    assert_eq!(manifest(&scene.restore("back", &[])), manifest(&scene.tree));
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("back", &[])));
     scene.node.verify().expect(&[0]);
 
     let again = scene.node.backup(&scene.tree, &[]).expect(&[0]).json();
@@ -98,7 +99,7 @@ fn a_key_that_was_written_down_opens_on_a_new_machine() {
     let slip = key.replace(&key[8..9], if &key[8..9] == "A" { "B" } else { "A" });
     scene.node.run(&["key", "import", &slip]).expect(&[12]).says("is not a key");
     scene.node.run(&["key", "import", &key.to_lowercase()]).expect(&[0]);
-    assert_eq!(manifest(&scene.restore("with", &[])), manifest(&scene.tree));
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("with", &[])));
 }
 
 #[test]
@@ -111,13 +112,13 @@ fn a_new_key_encrypts_and_the_old_one_still_opens() {
     write(&scene.tree.join("secret/new"), SECRET);
     let report = scene.node.backup(&scene.tree, &[]).expect(&[0]).json();
     assert_eq!(report["encrypted"], 1);
-    assert_eq!(manifest(&scene.restore("both", &[])), manifest(&scene.tree));
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("both", &[])));
     // An archive is encrypted as a backup is.
     scene.node.run(&["archive", scene.tree.to_str().unwrap()]).expect(&[0]);
     let retrieved = scene.scratch.folder("retrieved");
     let arguments = ["retrieve", scene.tree.to_str().unwrap(), "--to", retrieved.to_str().unwrap()];
     scene.node.run(&arguments).expect(&[0]);
-    assert_eq!(manifest(&retrieved.join("tree")), manifest(&scene.tree));
+    assert_same(&manifest(&scene.tree), &manifest(&retrieved.join("tree")));
 }
 
 /// Reclamation moves encrypted chunks, which it cannot read.
@@ -140,7 +141,7 @@ fn encrypted_files_survive_reclamation() {
     assert_eq!(done["packs_rewritten"], 1, "{done}");
     scene.server.admin(&["audit", "--data"]);
     scene.node.verify().expect(&[0]);
-    assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree));
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
     let path = scene.tree.join("secret/small");
     let explained = scene.node.run(&["explain", path.to_str().unwrap(), "--json"]).expect(&[0]);
     assert_eq!(explained.json()["encryption"], true);

@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use e2e::harness::{Outcome, binary};
+use e2e::manifest::assert_same;
 use e2e::manifest::diff;
 
 use crate::scene::{Scene, manifest};
@@ -38,7 +39,7 @@ fn round_trip(options: &[&str], config: &str) -> Outcome {
     let own = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{own}{config}")).unwrap();
     let outcome = scene.node.backup(&scene.tree, options).expect(&[0]);
-    assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree), "{options:?} {config}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
     // With any tuning, unchanged objects are not sent.
     scene.node.backup(&scene.tree, options).expect(&[0]).counts(&[("backed_up", 0)]);
     outcome
@@ -69,7 +70,7 @@ fn sent_of_program(how: &str, link_bytes_per_sec: u64, options: &[&str]) -> u64 
     let options = [&["--compression", how], options].concat();
     let outcome = scene.node.backup(&scene.tree, &options).expect(&[0]);
     proxy.weather().carry(0);
-    assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree), "{how}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
     sent(&outcome)
 }
 
