@@ -331,8 +331,9 @@ fn an_interrupted_image_is_none_and_goes_on() {
         let process = scene.node.spawn(&["image", "backup", path, "--rate", "2M"]);
         wait_for_bytes(&scene, 8 << 20);
         process.signal(signal);
-        process.wait_within(WAIT);
-        assert_eq!(scene.node.run(&["image", "list", "--json"]).expect(&[0]).json_lines().len(), 0);
+        let ended = process.wait_within(WAIT);
+        let listed = scene.node.run(&["image", "list", "--json"]).expect(&[0]);
+        assert_eq!(listed.json_lines().len(), 0, "after {signal:?}: {ended}; {listed}");
     }
     // A server that dies in the middle takes nothing with it.
     let process = scene.node.spawn(&["image", "backup", path, "--rate", "4M"]);
