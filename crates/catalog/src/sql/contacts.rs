@@ -38,11 +38,9 @@ fn columns(row: &Row<'_>) -> Result<ContactRow, CatalogError> {
 
 fn put(sql: &dyn Sql, contact: &ContactRow) -> Result<(), CatalogError> {
     let ContactRow { node, at, address, host } = contact;
-    let is_newer = "SELECT 1 FROM node_contact WHERE node = ? AND seen > ?";
-    if !is_known(sql, *node)? || sql.exists(is_newer, params![node.0, at.0])? {
+    if !makes_way(sql, ("node_contact", "seen"), *node, *at)? {
         return Ok(());
     }
-    sql.execute("DELETE FROM node_contact WHERE node = ?", params![node.0])?;
     let insert = "INSERT INTO node_contact(node, seen, address, host) VALUES(?, ?, ?, ?)";
     sql.execute(insert, params![node.0, at.0, address, host]).map(drop)
 }
@@ -53,15 +51,26 @@ fn poll_columns(row: &Row<'_>) -> Result<PollRow, CatalogError> {
 
 fn put_poll(sql: &dyn Sql, poll: &PollRow) -> Result<(), CatalogError> {
     let PollRow { node, at, minutes } = *poll;
-    let is_newer = "SELECT 1 FROM node_poll WHERE node = ? AND polled > ?";
-    if !is_known(sql, node)? || sql.exists(is_newer, params![node.0, at.0])? {
+    if !makes_way(sql, ("node_poll", "polled"), node, at)? {
         return Ok(());
     }
-    sql.execute("DELETE FROM node_poll WHERE node = ?", params![node.0])?;
     let insert = "INSERT INTO node_poll(node, polled, minutes) VALUES(?, ?, ?)";
     sql.execute(insert, params![node.0, at.0, minutes]).map(drop)
 }
 
-fn is_known(sql: &dyn Sql, node: NodeId) -> Result<bool, CatalogError> {
-    sql.exists("SELECT 1 FROM node WHERE id = ?", params![node.0])
+/// Removes the row of `node` in a table, for one of the time `at`. Returns false, and removes
+/// nothing, if the node is gone or the time in its row is later.
+fn makes_way(
+    sql: &dyn Sql,
+    (table, time): (&str, &str),
+    node: NodeId,
+    at: ServerTime,
+) -> Result<bool, CatalogError> {
+    let is_newer = format!("SELECT 1 FROM {table} WHERE node = ? AND {time} > ?");
+    let is_known = sql.exists("SELECT 1 FROM node WHERE id = ?", params![node.0])?;
+    if !is_known || sql.exists(&is_newer, params![node.0, at.0])? {
+        return Ok(false);
+    }
+    sql.execute(&format!("DELETE FROM {table} WHERE node = ?"), params![node.0])?;
+    Ok(true)
 }
