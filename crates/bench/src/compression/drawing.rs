@@ -108,25 +108,14 @@ fn length(share: f64, most: i32) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contest::tests::row;
+    use super::super::contest::tests::{results, row};
     use super::*;
 
     #[test]
     fn each_link_has_a_panel_and_each_choice_a_bar() {
         let rows =
             ROADS.map(|road| row(road, [Some(4), Some(9), Some(2), Some(8), Some(8), None, None]));
-        let rows = rows.to_vec();
-        let results = Results {
-            gpu: Err("there is none".to_owned()),
-            rows,
-            rounds: 1,
-            seconds: 20,
-            cores: 2,
-            corpus: Vec::new(),
-            in_memory: true,
-            load_before: String::new(),
-            load_after: String::new(),
-        };
+        let results = results(Err("there is none".to_owned()), rows.to_vec());
         let svg = draw(&results).unwrap();
         for word in ["<svg", "over 10 Mbit/s, MB/s", "strong", "1M"] {
             assert!(svg.contains(word), "{word} is not in {svg}");

@@ -344,7 +344,7 @@ fn row_document(row: &Row) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contest::tests::row;
+    use super::super::contest::tests::{results, row};
     use super::*;
 
     fn loss(level: Compression, quanta_bytes: u64) -> Loss {
@@ -358,20 +358,6 @@ mod tests {
         let (mean, worst) = loss_at(&losses, one);
         assert!((mean - 0.1).abs() < 1e-9 && (worst - 0.2).abs() < 1e-9, "{mean} {worst}");
         assert_eq!(levels(&losses), [one, three]);
-    }
-
-    fn results(gpu: Result<String, String>, rows: Vec<Row>) -> Results {
-        Results {
-            gpu,
-            rows,
-            rounds: 1,
-            seconds: 20,
-            cores: 2,
-            corpus: Vec::new(),
-            in_memory: true,
-            load_before: String::new(),
-            load_after: String::new(),
-        }
     }
 
     /// The page explains with its own figures, and names no GPU that there was not.
