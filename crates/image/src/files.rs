@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::{Kind, Stat};
-use sys::{ApplyOutcome, Dir, Listing, NewFile, ObjectStatus, Segment, SourceFile};
+use sys::{ApplyOutcome, Dir, Listing, NewFile, ObjectStatus};
 
 use crate::opened::components;
 
@@ -297,41 +297,14 @@ impl<'a> Extraction<'a> {
         let attributes = source.attributes()?;
         let mut new = NewFile::create(target, name)?;
         let _later = new.prepare(&attributes);
-        self.copy_data(&source, found, &new)?;
+        self.buffer.resize(READ_BYTES, 0);
+        new.copy_from(&source, found, &mut self.buffer)?;
         let applied = new.apply(&found.stat, &attributes, self.owner);
         self.note_refusals(path, &applied);
         let applied = new.publish(false)?;
         self.note_refusals(path, &applied);
         self.report.bytes += found.stat.size;
         Ok(())
-    }
-
-    fn copy_data(
-        &mut self,
-        source: &SourceFile,
-        found: &ObjectStatus,
-        new: &NewFile,
-    ) -> io::Result<()> {
-        let size = found.stat.size;
-        let segments = match found.allocated_bytes < size {
-            true => source.segments(size)?,
-            false => vec![Segment::Data { offset: 0, bytes: size }],
-        };
-        self.buffer.resize(READ_BYTES, 0);
-        for segment in segments {
-            let Segment::Data { offset, bytes } = segment else { continue };
-            let (mut at, end) = (offset, offset + bytes);
-            while at < end {
-                let left = usize::try_from(end - at).unwrap_or(READ_BYTES).min(READ_BYTES);
-                let read = source.read_at(&mut self.buffer[..left], at)?;
-                if read == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                new.write_at(&self.buffer[..read], at)?;
-                at += read as u64;
-            }
-        }
-        new.set_len(size)
     }
 
     fn copy_special(

@@ -29,6 +29,8 @@ use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::dir::{Dir, single};
 use crate::entropy;
 use crate::new_file_state::NewFileState;
+use crate::source::{Segment, SourceFile};
+use crate::status::ObjectStatus;
 
 /// Mode of an object until its own mode is set: only its owner may use it.
 const MODE_PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
@@ -91,6 +93,36 @@ impl NewFile {
     /// Writes all of `bytes` at `offset`. A part that is never written is a hole.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    /// Writes the content of `source`, which was `found`, into the file. Holes stay holes. `buffer`
+    /// holds what is read at once.
+    pub fn copy_from(
+        &self,
+        source: &SourceFile,
+        found: &ObjectStatus,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let size = found.stat.size;
+        let segments = match found.allocated_bytes < size {
+            true => source.segments(size)?,
+            false => vec![Segment::Data { offset: 0, bytes: size }],
+        };
+        for segment in segments {
+            let Segment::Data { mut offset, bytes } = segment else { continue };
+            let end = offset + bytes;
+            while offset < end {
+                let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
+                let room = left.min(buffer.len());
+                let count = source.read_at(&mut buffer[..room], offset)?;
+                if count == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                self.write_at(&buffer[..count], offset)?;
+                offset += count as u64;
+            }
+        }
+        self.set_len(size)
     }
 
     /// Sets one extended attribute.
@@ -243,11 +275,23 @@ impl Dir {
         Ok(rustix::fs::linkat(self, name, target, target_name, AtFlags::empty())?)
     }
 
-    /// Fails with the reason if the object `name` cannot get a further name in `target`.
-    pub fn check_link(&self, name: &[u8], target: &Self) -> io::Result<()> {
+    /// Gives the object `name` a further name, `target_name` in `target`, in place of another
+    /// object. A link that is refused, or a directory with objects in it, leaves that as it is.
+    pub fn link_over(&self, name: &[u8], target: &Self, target_name: &[u8]) -> io::Result<()> {
+        let target_name = single(target_name)?;
         let draft = entropy::name(TEMPORARY_PREFIX).into_bytes();
         self.link(name, target, &draft)?;
-        target.remove(&draft, false)
+        let renamed = match rename(target, &draft, target_name, true) {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => target
+                .remove(target_name, true)
+                .and_then(|()| rename(target, &draft, target_name, true)),
+            renamed => renamed,
+        };
+        if renamed.is_err() {
+            // The name shows that the link is temporary.
+            let _removed = target.remove(&draft, false);
+        }
+        renamed
     }
 
     /// Moves the object `name` to the directory `target`. Its new name, `target_name`, must be

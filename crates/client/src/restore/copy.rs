@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use model::Name;
-use sys::{ApplyOutcome, Dir, NewFile, Segment, SourceFile};
+use sys::{ApplyOutcome, Dir, NewFile};
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -20,33 +20,13 @@ pub(super) fn copy_file(
     replaces: bool,
 ) -> io::Result<[ApplyOutcome; 2]> {
     let source = from.open_file(name.as_bytes())?;
-    let (stat, attributes) = (source.stat()?.stat, source.attributes()?);
+    let (found, attributes) = (source.stat()?, source.attributes()?);
     let mut new = NewFile::create(to, further.as_bytes())?;
     // Refusals are counted later, when the attributes are applied.
     let _refusals = new.prepare(&attributes);
-    fill(&new, &source, stat.size)?;
-    let applied = new.apply(&stat, &attributes, owner);
+    new.copy_from(&source, &found, &mut vec![0; BUFFER_BYTES])?;
+    let applied = new.apply(&found.stat, &attributes, owner);
     Ok([applied, new.publish(replaces)?])
-}
-
-/// Writes the first `size` bytes of `source` into `new`. Holes stay holes.
-fn fill(new: &NewFile, source: &SourceFile, size: u64) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    for segment in source.segments(size)? {
-        let Segment::Data { mut offset, bytes } = segment else { continue };
-        let end = offset + bytes;
-        while offset < end {
-            let rest = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            let room = rest.min(buffer.len());
-            let count = source.read_at(&mut buffer[..room], offset)?;
-            if count == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            new.write_at(&buffer[..count], offset)?;
-            offset += count as u64;
-        }
-    }
-    new.set_len(size)
 }
 
 #[cfg(test)]
@@ -77,6 +57,8 @@ mod tests {
         assert!(copied.expect("is copied").iter().all(|applied| applied.refused.is_empty()));
         let copy = folder.path().join("second");
         assert!(fs::read(&copy).expect("reads") == fs::read(&path).expect("reads"));
+        let blocks = fs::metadata(&copy).expect("is there").blocks();
+        assert!(blocks * 512 < 2 * bytes, "holes stay holes");
         let found = |path| fs::metadata(path).map(|found| (found.mode(), found.mtime()));
         assert_eq!(found(&copy).expect("is there"), found(&path).expect("is there"));
         let taken = copy_file(&dir, &name(b"first"), &dir, &name(b"second"), owner, false);

@@ -22,9 +22,9 @@ use crate::link::versions::{Entry, has_data};
 use crate::options::{ReplaceRule, RestoreOptions, RestorePart};
 use crate::path::components;
 
-/// Maximum number of objects with one name that are compared with objects with several names. Each
-/// takes a few hundred bytes until the end of the restore. Further ones come back as files of their
-/// own.
+/// Maximum number of objects with one name that a reception compares with objects with several
+/// names. Each takes a few hundred bytes until the end of the reception. Further ones come back as
+/// files of their own.
 const FORMER_NAMES_MAX: usize = 1 << 18;
 
 /// Maker of the selected objects, below one place of the target.
@@ -371,7 +371,8 @@ impl<'a> Maker<'a> {
 
     fn copy(&self, first: &Spot, second: &Spot, site: &Site<'_>) -> io::Result<LinkOutcome> {
         let (from, owner) = (self.open(&first.directory)?, self.presence.owner);
-        let replaces = self.presence.replace == ReplaceRule::All;
+        // An object that has the name was to be replaced, or no link would have been tried.
+        let replaces = self.presence.replace != ReplaceRule::No;
         if replaces {
             clear_other(&site.dir, second.name.as_bytes())?;
         }
@@ -428,8 +429,8 @@ impl<'a> Maker<'a> {
                     return Ok(if is_copy { LinkOutcome::Right } else { LinkOutcome::Kept });
                 }
                 // A link that the file system refuses does not cost the object that has the name.
-                from.check_link(from_name, &to)?;
-                clear(&to, to_name)?;
+                from.link_over(from_name, &to, to_name)?;
+                return Ok(LinkOutcome::Made);
             }
         }
         from.link(from_name, &to, to_name)?;
