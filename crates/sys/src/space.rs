@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::dir::Dir;
-use crate::status::{ObjectStatus, stat_open};
+use crate::status::{ObjectStatus, stat_open, timestamp};
 
 const CAPABILITY_ATTRIBUTE: &str = "security.capability";
 /// Maximum length of a record of capabilities, in bytes: `XATTR_CAPS_SZ_3` is 24.
@@ -141,7 +141,7 @@ impl SpaceFile {
     /// Returns the time at which the file was last used, as far as its file system records it.
     pub fn accessed(&self) -> io::Result<Timestamp> {
         let told = rustix::fs::statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::ATIME)?;
-        Ok(Timestamp { secs: told.stx_atime.tv_sec, nanos: told.stx_atime.tv_nsec })
+        Ok(timestamp(&told.stx_atime))
     }
 
     pub fn set_times(&self, accessed: Option<Timestamp>, modified: Timestamp) -> io::Result<()> {
@@ -211,7 +211,7 @@ impl AsFd for UnopenedFile {
 pub fn accessed(directory: &Dir, name: &[u8]) -> io::Result<Timestamp> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let told = rustix::fs::statx(directory, name, flags, StatxFlags::ATIME)?;
-    Ok(Timestamp { secs: told.stx_atime.tv_sec, nanos: told.stx_atime.tv_nsec })
+    Ok(timestamp(&told.stx_atime))
 }
 
 fn value_of(got: Result<usize, Errno>) -> io::Result<Option<usize>> {

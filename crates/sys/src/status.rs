@@ -55,7 +55,7 @@ impl ObjectStatus {
     }
 }
 
-fn timestamp(time: &StatxTimestamp) -> Timestamp {
+pub(crate) fn timestamp(time: &StatxTimestamp) -> Timestamp {
     Timestamp { secs: time.tv_sec, nanos: time.tv_nsec }
 }
 
