@@ -10,6 +10,13 @@ pub struct Timestamp {
     pub nanos: u32,
 }
 
+impl Timestamp {
+    /// Whole microseconds since 1970.
+    pub fn micros(self) -> i64 {
+        self.secs.saturating_mul(1_000_000).saturating_add(i64::from(self.nanos / 1000))
+    }
+}
+
 /// A moment by the server's clock, in microseconds since 1970 (UTC).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerTime(pub i64);

@@ -28,10 +28,8 @@ pub(super) enum ClockStep {
 
 /// Returns the state, at the time `now`, of the step in which an object with this `stat` changed.
 pub(super) fn clock_step(stat: &Stat, now: ServerTime) -> ClockStep {
-    let Timestamp { secs, nanos } = stat.ctime;
-    let changed = secs.saturating_mul(1_000_000).saturating_add(i64::from(nanos / 1000));
-    let age = now.0.saturating_sub(changed);
-    let step = if nanos == 0 { SECOND_STEP_MICROS } else { STEP_MICROS };
+    let age = now.0.saturating_sub(stat.ctime.micros());
+    let step = if stat.ctime.nanos == 0 { SECOND_STEP_MICROS } else { STEP_MICROS };
     // A time far in the future is wrong, or comes from another machine. There is no step to wait
     // for.
     if age >= step || age < -SECOND_STEP_MICROS {

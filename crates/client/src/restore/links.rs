@@ -79,9 +79,8 @@ impl Group {
 /// Returns true if the inode of an object with one name has changed after the object was stored. It
 /// may have had other names before: the server keeps the last number of names.
 pub(super) fn may_have_lost_names(object: &Object) -> bool {
-    let Timestamp { secs, nanos } = object.stat.ctime;
-    let ctime = secs.saturating_mul(1_000_000).saturating_add(i64::from(nanos / 1000));
-    let is_later = ctime > object.inserted.0 || object.stat.ctime == NO_CHANGE_TIME;
+    let ctime = object.stat.ctime;
+    let is_later = ctime.micros() > object.inserted.0 || ctime == NO_CHANGE_TIME;
     is_later && !object.stat.linked && object.stat.kind != Kind::Directory
 }
 
