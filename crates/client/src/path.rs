@@ -38,6 +38,14 @@ pub(crate) fn absolute_dir(filespace: &[u8], directory: &DirPath) -> Vec<u8> {
     absolute(filespace, path)
 }
 
+/// Returns the directories above the absolute `path`, the root first.
+pub(crate) fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes
+        .map(move |(at, _)| &path[..at.max(1)])
+        .filter(move |above| above.len() < path.len())
+}
+
 /// Splits the path of an object, from its filespace's root, into its directory and its name. The
 /// root lies in [`DirPath::above_root`].
 pub(crate) fn split(path: &[u8]) -> Option<(DirPath, Name)> {

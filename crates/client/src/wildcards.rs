@@ -13,7 +13,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
 use crate::options::{Origin, VersionChoice};
-use crate::path::{absolute, components, normalise, places};
+use crate::path::{absolute, components, directories_above, normalise, places};
 use crate::remains::{has_any, no_archived_match, no_match};
 
 /// Maximum number of paths that a pattern may stand for.
@@ -67,13 +67,9 @@ pub(crate) fn expand(
 /// Returns `paths` without those below another of them, which comes with everything below it.
 /// `paths` is sorted.
 pub fn topmost(paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-    let mut seen = BTreeSet::new();
-    let is_below = |path: &[u8], seen: &BTreeSet<Vec<u8>>| {
-        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        slashes.skip(1).any(|(at, _)| seen.contains(&path[..at])) || seen.contains(&b"/"[..])
-    };
+    let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
     for path in paths {
-        if !is_below(&path, &seen) {
+        if !directories_above(&path).any(|above| seen.contains(above)) {
             seen.insert(path);
         }
     }
@@ -228,10 +224,13 @@ impl Search<'_> {
             return self.has(path);
         }
         for place in places(self.filespaces.iter().map(Vec::as_slice), path) {
-            let selection = Selection::of_object(&place).with_versions(self.which);
+            let selection = Selection::of_subtree(&place).with_versions(self.which);
             let mut listing = self.link.list(&selection)?;
             while let Some(entries) = listing.next()? {
-                if entries.iter().any(is_directory) {
+                // What holds an object is a directory.
+                let is_meant =
+                    |entry: &Entry| is_directory(entry) || *entry.directory != place.directory;
+                if entries.iter().any(is_meant) {
                     return Ok(true);
                 }
             }

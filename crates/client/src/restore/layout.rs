@@ -1,7 +1,8 @@
 //! Layout: the folder of the target that each path goes into.
 //!
-//! Objects go into the folder of `--to` under their own names. If two paths have the same name,
-//! all paths are kept below the deepest directory that holds all of them.
+//! Objects go into the folder of `--to` under their own names. If two paths have the same name, or
+//! one of several paths is a whole filespace, all paths are kept below the deepest directory that
+//! holds all of them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,8 +24,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout for `paths`, which are plain. Of several paths, a whole filespace keeps
-    /// its path, because its content has names that other paths may have, too.
+    /// Returns the layout for `paths`, which are plain. The content of a whole filespace has names
+    /// that other paths may have, too.
     pub(super) fn new(to: Option<&[u8]>, paths: &[Vec<u8>], filespaces: &[Vec<u8>]) -> Self {
         let is_whole = |path: &[u8]| filespaces.iter().any(|one| mount_point(one) == path);
         let has_others = |path| paths.iter().any(|other| other != path);

@@ -18,6 +18,7 @@ use crate::link::versions::Entry;
 use crate::options::RestoreOptions;
 use crate::path::{Place, absolute, components, normalise, places};
 use crate::progress::Progress;
+use crate::remains::has_any;
 use crate::report::{Amount, FAILURES_LISTED, Failure, RestorePlan};
 
 /// Plans the restore of the paths of `options`. The plan says what the restore would do now.
@@ -70,11 +71,21 @@ impl Planner<'_> {
             }
         }
         for path in covered {
-            if !self.plan_path(filespaces, &path, &mut RestorePlan::default())? {
+            if !self.is_stored(filespaces, &path)? {
                 missing.push(path);
             }
         }
         Ok(missing)
+    }
+
+    /// Returns true if one of `filespaces` has the path.
+    fn is_stored(&self, filespaces: &[Vec<u8>], path: &[u8]) -> Result<bool, ClientError> {
+        for place in places(filespaces.iter().map(Vec::as_slice), path) {
+            if has_any(self.link, &self.options.selection(&place))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Plans the restore of one path from the first filespace that has it. Returns true if a

@@ -18,7 +18,7 @@ use super::make::{File, Maker};
 use super::recent::RecentQuanta;
 use crate::link::Link;
 use crate::link::versions::{Entry, Piece};
-use crate::path::{Place, components, innermost};
+use crate::path::{Place, components, directories_above, innermost};
 
 /// Minimum number of paths of a directory that are received together.
 const SIBLINGS_MIN: usize = 4;
@@ -46,14 +46,6 @@ pub(super) fn divide(filespaces: &[Vec<u8>], paths: Vec<Vec<u8>>) -> (Vec<Vec<u8
     paths
         .into_iter()
         .partition(|path| !directories_above(path).any(|above| comes_with(above, path)))
-}
-
-/// Returns the directories above the absolute `path`, the root first.
-fn directories_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-    slashes
-        .map(move |(at, _)| &path[..at.max(1)])
-        .filter(move |above| above.len() < path.len())
 }
 
 /// Returns `paths` in groups of one directory each. The groups have the order of their first paths.
@@ -142,7 +134,7 @@ pub(super) struct Portion<'a> {
     pub(super) link: &'a Link,
     /// Wanted objects of the reception; `None` if all are wanted.
     pub(super) siblings: Option<Siblings>,
-    /// Memory of all receptions; `None` if there are few paths.
+    /// Memory of all receptions; `None` for one path.
     pub(super) recent: Option<&'a RecentQuanta>,
 }
 
