@@ -85,7 +85,7 @@ impl Parents {
         }
         match Dir::open(&absolute(filespace, directory.as_bytes())) {
             // An interrupted restore has made it.
-            Ok(dir) => dir.is_unfinished() || is_parent_unfinished(filespace, directory),
+            Ok(dir) => dir.is_unfinished() || is_below_unfinished(filespace, directory),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         }
     }
@@ -127,12 +127,13 @@ impl Parents {
     }
 }
 
-/// Returns true if an interrupted restore has made the directory that holds `directory`.
-fn is_parent_unfinished(filespace: &[u8], directory: &DirPath) -> bool {
-    let parent = directory.parent().filter(|(parent, _)| *parent != DirPath::above_root());
-    parent.is_some_and(|(parent, _)| {
-        Dir::open(&absolute(filespace, parent.as_bytes())).is_ok_and(|dir| dir.is_unfinished())
-    })
+/// Returns true if an interrupted restore has made a directory that holds `directory`.
+fn is_below_unfinished(filespace: &[u8], directory: &DirPath) -> bool {
+    let parent = |directory: &DirPath| directory.parent().map(|(parent, _)| parent);
+    std::iter::successors(parent(directory), parent)
+        .take_while(|above| *above != DirPath::above_root())
+        .map(|above| Dir::open(&absolute(filespace, above.as_bytes())))
+        .any(|opened| opened.is_ok_and(|dir| dir.is_unfinished()))
 }
 
 fn stored_directory(link: &Link, selection: &Selection) -> Result<Option<DirState>, ClientError> {
