@@ -73,7 +73,7 @@ pub(super) struct Outcome<'s> {
     /// computed from them.
     pub(super) stored: Vec<(&'s Name, Stat)>,
     pub(super) expired: Vec<GoneObject>,
-    /// Figures of the objects, without their number.
+    /// Figures of the objects, without the numbers that the lists give.
     pub(super) figures: Figures,
     /// True if the next backup must examine the page again, because an object failed or was left to
     /// a later backup. The page then gets no digest.

@@ -202,7 +202,6 @@ impl<'a> Examiner<'a> {
                     Consequence::NewVersion => self.back_up(segment, entry, outcome),
                     Consequence::Update => {
                         self.count(segment, &self.context.tally.updated);
-                        outcome.figures.updated += u64::from(segment.counts);
                         self.update(segment, entry, attributes, known, outcome);
                     }
                     Consequence::CompareContent => {
@@ -468,7 +467,6 @@ impl<'a> Examiner<'a> {
             match self.read_and_hash(segment, name) {
                 Ok((content, found)) if stored == Some(content) => {
                     self.count(segment, &self.context.tally.updated);
-                    outcome.figures.updated += u64::from(segment.counts);
                     if self.context.is_dry {
                         self.plan("update", segment, name);
                     }
@@ -539,11 +537,13 @@ impl<'a> Examiner<'a> {
             return;
         }
         let mut change = ChangeBuilder::new(self.context.chunks);
-        let objects = match segment.counts {
-            true => (outcome.backed_up.len() + outcome.updated.len()) as u64,
-            false => 0,
+        let counted = |drafts: &[Draft]| if segment.counts { drafts.len() as u64 } else { 0 };
+        let updated = counted(&outcome.updated);
+        let figures = Figures {
+            objects: counted(&outcome.backed_up) + updated,
+            updated: updated.saturating_sub(outcome.figures.rebound),
+            ..outcome.figures
         };
-        let figures = Figures { objects, ..outcome.figures };
         let mut page = PageChange::new(segment.path.clone(), segment.first.clone(), pages);
         page.backed_up = encode(outcome.backed_up, &mut change);
         page.updated = encode(outcome.updated, &mut change);

@@ -14,8 +14,9 @@ pub(super) struct Figures {
     pub(super) rebound: u64,
     /// Number of files with data.
     pub(super) deduplicated: u64,
+    /// Number of files among them whose data is encrypted.
     pub(super) encrypted: u64,
-    /// Bytes of these files.
+    /// Bytes of the data of all these files, encrypted or not.
     pub(super) bytes_before_dedup: u64,
     /// Bytes of the data in quanta.
     pub(super) bytes_after_dedup: u64,
