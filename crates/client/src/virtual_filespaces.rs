@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use policy::local::{MountStanding, Reason, Standing as MountDecision};
 use policy::settings::{directory_words, split_words};
+use sys::mount::is_below;
 
 use crate::error::{ClientError, ErrorKind};
 use crate::node::standing::Standing;
@@ -55,7 +56,7 @@ impl VirtualFilespaces {
 
     /// Returns those below `directory`, in order.
     pub fn below<'a>(&'a self, directory: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-        self.0.iter().map(Vec::as_slice).filter(move |path| is_below(path, directory))
+        self.0.iter().map(Vec::as_slice).filter(move |path| is_below(directory, path))
     }
 
     /// Returns the first one at or below `directory`.
@@ -78,7 +79,7 @@ impl VirtualFilespaces {
     fn split(&self, root: Vec<u8>, within: Vec<u8>, is_directory: bool) -> (Vec<u8>, Vec<u8>) {
         let path = absolute(&root, &within);
         let holds = |one: &&Vec<u8>| {
-            is_below(one, &root) && (is_below(&path, one) || (is_directory && path == **one))
+            is_below(&root, one) && (is_below(one, &path) || (is_directory && path == **one))
         };
         let Some(deepest) = self.0.iter().filter(holds).max_by_key(|one| one.len()) else {
             return (root, within);
@@ -129,7 +130,7 @@ impl VirtualFilespaces {
             |mount: &&MountStanding| mount.standing == MountDecision::LeftOut(Reason::Covered);
         let standing = |path: &Vec<u8>| {
             let is_around =
-                |mount: &&MountStanding| mount.point == *path || is_below(path, &mount.point);
+                |mount: &&MountStanding| mount.point == *path || is_below(&mount.point, path);
             let visible = mounts.iter().filter(|mount| !is_covered(mount));
             let around = visible.filter(is_around).max_by_key(|mount| mount.point.len())?;
             let is_local = around.standing == MountDecision::Local || around.standing == excluded;
@@ -142,13 +143,6 @@ impl VirtualFilespaces {
         };
         self.0.iter().filter_map(standing).collect()
     }
-}
-
-/// Returns true if `path` is below `directory`. Neither ends with a slash, unless it is the root.
-fn is_below(path: &[u8], directory: &[u8]) -> bool {
-    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
-    path.strip_prefix(directory)
-        .is_some_and(|rest| rest.len() > 1 && rest.starts_with(b"/"))
 }
 
 /// Returns true if a directory is there, and no link to one.

@@ -217,7 +217,9 @@ pub fn points_below(path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     Ok(points.filter(|point| is_below(path, point)).collect())
 }
 
-fn is_below(path: &[u8], point: &[u8]) -> bool {
+/// Returns true if `point` is below the directory `path`. Neither ends with a slash, unless it is
+/// the root.
+pub fn is_below(path: &[u8], point: &[u8]) -> bool {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let rest = point.strip_prefix(path);
     rest.is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)

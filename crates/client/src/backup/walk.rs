@@ -170,8 +170,7 @@ impl Walk<'_> {
                 Some(name) => Arc::new(task.parent.open_dir(name.as_bytes())?),
                 None => Arc::clone(&task.parent),
             };
-            let found = match task.looks() {
-                _ if is_virtual => self.pass(&dir, &task)?,
+            let found = match task.looks() && !is_virtual {
                 true => self.list(&dir, &task, listing)?,
                 false => self.pass(&dir, &task)?,
             };
@@ -181,7 +180,7 @@ impl Walk<'_> {
             Ok((dir, Some(found))) if task.looks() => {
                 self.sort_out(&mut task, &dir, found, buffer, outlets);
             }
-            Ok(_) if is_virtual => {}
+            Ok((_, Some(_))) if is_virtual => {}
             Ok((dir, Some(found))) => {
                 self.queue.push(&mut self.aimed_children(&mut task, &dir, &found));
             }
