@@ -3,7 +3,7 @@
 //! An option set of Holdfast has settings with names and values of their own. A setting is taken as
 //! it is, too, so that what `query cloptset` shows can be defined again.
 
-use super::{KIB, Key, Value, keys};
+use super::{KIB, Key, Value, keys, virtual_faults};
 use crate::options::{Definition, Entry, Fate, Kind, Options, Place, System, find};
 
 /// The fate of an option of TSM in an option set.
@@ -45,13 +45,8 @@ pub fn translate(name: &str, value: &str) -> Result<Translation, String> {
         let name = policy::settings::find(key.name).map_or(key.name, |setting| setting.name);
         return Ok(Translation::Setting { name: name.to_owned(), value: text_of(key) });
     }
-    if of_option(option) == Some("virtual-filespaces") {
-        return Err(format!(
-            "{}: {} is no directory below the root; name it from the root, without '.', '..' and \
-             double slashes",
-            option.name(),
-            model::printable(value)
-        ));
+    if let Some(fault) = virtual_faults(&options_of(option, &usual)).pop() {
+        return Err(fault.reason);
     }
     let shown = format!("{} {}", option.name(), model::printable(value));
     match (option.fate_of(&usual), own) {
@@ -80,10 +75,13 @@ pub fn of_option(option: &'static Definition) -> Option<&'static str> {
 }
 
 fn key_of(option: &'static Definition, value: &[u8]) -> Option<Key> {
+    keys(&options_of(option, value)).into_iter().next()
+}
+
+fn options_of(option: &'static Definition, value: &[u8]) -> Options {
     let place = Place::CommandLine;
     let entry = Entry { place, definition: option, value: value.to_vec() };
-    let options = Options::new(&System::default(), None, &[], &[entry]);
-    keys(&options).into_iter().next()
+    Options::new(&System::default(), None, &[], &[entry])
 }
 
 fn text_of(key: Key) -> String {
