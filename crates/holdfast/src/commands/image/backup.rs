@@ -126,8 +126,10 @@ fn settled(args: Args, standing: &Standing) -> Result<Args, CommandError> {
     let is_alone = args.sources.len() == 1;
     let freeze = text("freeze", args.freeze)?.filter(|_| is_alone);
     let thaw = text("thaw", args.thaw)?.filter(|_| freeze.is_some());
+    let snapshot = settings::text(standing, "image-snapshot", args.snapshot, snapshot)?;
+    check_kept(args.keep_snapshot, snapshot)?;
     Ok(Args {
-        snapshot: settings::text(standing, "image-snapshot", args.snapshot, snapshot)?,
+        snapshot,
         freeze,
         thaw,
         keep_snapshot: is_on("keep-snapshot", args.keep_snapshot)?,
@@ -142,18 +144,22 @@ fn check(args: &Args) -> Result<(), CommandError> {
     if args.name.is_some() && args.sources.len() > 1 {
         return Err(CommandError::usage("--name names the image of one source", COMMAND));
     }
-    if args.keep_snapshot
-        && matches!(args.snapshot, Some(StillnessChoice::Off | StillnessChoice::Reflink))
-    {
-        let message = "--keep-snapshot needs a snapshot of LVM: leave out --snapshot, or use lvm";
-        return Err(CommandError::usage(message, COMMAND));
-    }
+    check_kept(args.keep_snapshot, args.snapshot)?;
     if args.thaw.is_some() && args.freeze.is_none() {
         return Err(CommandError::usage("--thaw needs --freeze", COMMAND));
     }
     if args.freeze.is_some() && args.sources.len() > 1 {
         // The first source to end would thaw the others.
         return Err(CommandError::usage("--freeze holds one source still", COMMAND));
+    }
+    Ok(())
+}
+
+/// Fails if a snapshot is to be kept and `choice` makes none of LVM.
+fn check_kept(keeps: bool, choice: Option<StillnessChoice>) -> Result<(), CommandError> {
+    if keeps && matches!(choice, Some(StillnessChoice::Off | StillnessChoice::Reflink)) {
+        let message = "--keep-snapshot needs a snapshot of LVM: leave out --snapshot, or use lvm";
+        return Err(CommandError::usage(message, COMMAND));
     }
     Ok(())
 }
