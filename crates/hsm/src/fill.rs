@@ -107,11 +107,13 @@ impl FillError {
     }
 
     fn of_file(error: io::Error) -> Self {
-        match Errno::from_io_error(&error) {
-            Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom(error),
-            _ => Self::System(error),
-        }
+        if is_for_want_of_room(&error) { Self::NoRoom(error) } else { Self::System(error) }
     }
+}
+
+/// True if the error shows only that there was no room.
+pub(crate) fn is_for_want_of_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The server's result for the copy.

@@ -16,7 +16,7 @@ use sys::ObjectStatus;
 use sys::lock::Mutex;
 use sys::space::SpaceFile;
 
-use crate::fill::FillError;
+use crate::fill::{FillError, is_for_want_of_room};
 use crate::mount::{FileId, Mount};
 use crate::record::{self, FoundRecord};
 
@@ -104,28 +104,24 @@ impl Records {
         file: &SpaceFile,
         stub: Stub,
     ) -> Result<Stub, FillError> {
-        let found = file.stat()?;
-        if record::is_doubtful(&found.stat, file.accessed()?, &stub) {
-            return Err(FillError::Doubtful);
-        }
-        Ok(self.note_use(id, file, stub)?)
+        self.note_use(id, file, stub)?.ok_or(FillError::Doubtful)
     }
 
     /// Notes that the file may be changed from now on, so that its times prove nothing. Returns the
-    /// present record. Changes nothing if the file system has no room for that: whatever needs the
-    /// note makes room, or fails for want of it.
+    /// present record; `None` if the times show a change that nobody was asked about, which stays
+    /// visible. Changes nothing if the file system has no room for that: whatever needs the note
+    /// makes room, or fails for want of it.
     pub(super) fn note_use(
         &self,
         id: FileId,
         file: &SpaceFile,
         mut stub: Stub,
-    ) -> io::Result<Stub> {
+    ) -> io::Result<Option<Stub>> {
         if !record::proves_by_times(&stub) {
-            return Ok(stub);
+            return Ok(Some(stub));
         }
-        // A change that nobody was asked about stays visible.
         if record::is_doubtful(&file.stat()?.stat, file.accessed()?, &stub) {
-            return Ok(stub);
+            return Ok(None);
         }
         let mut unsynced = self.unsynced.lock();
         let mut known = unsynced.get_mut(&id);
@@ -134,13 +130,13 @@ impl Records {
         }
         let noted = Stub { was_recalled: true, ..stub.clone() };
         match record::write(file, &noted) {
-            Err(error) if is_for_want_of_room(&error) => return Ok(stub),
+            Err(error) if is_for_want_of_room(&error) => return Ok(Some(stub)),
             written => written?,
         }
         if let Some(known) = &mut known {
             known.stub = noted.clone();
         }
-        Ok(noted)
+        Ok(Some(noted))
     }
 
     /// Notes that `part`, of whole grains, has arrived in the file with the record `stub`.
@@ -240,11 +236,6 @@ impl Records {
             unsynced.remove(&id);
         }
     }
-}
-
-/// True if the error shows only that there was no room.
-fn is_for_want_of_room(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The record in a file, if it describes the file. The record of another file is removed.
