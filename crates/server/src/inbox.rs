@@ -127,17 +127,7 @@ impl Inbox {
         bytes: usize,
         own_max: usize,
     ) -> Option<Room> {
-        let waiting = async {
-            loop {
-                let mut freed = pin!(self.freed.notified());
-                // Room that becomes free from now on is not missed.
-                freed.as_mut().enable();
-                if let Some(room) = self.try_take(node, bytes, own_max) {
-                    return room;
-                }
-                freed.await;
-            }
-        };
+        let waiting = self.until(|| self.try_take(node, bytes, own_max));
         tokio::time::timeout(WAIT_MAX, waiting).await.ok()
     }
 
@@ -146,14 +136,14 @@ impl Inbox {
         self.held.lock().has_room(node, bytes, own_max)
     }
 
-    /// Waits until `is_met` holds, which may happen each time that room is given back.
-    pub(crate) async fn until(&self, is_met: impl Fn() -> bool) {
+    /// Waits until `attempt` gives something, which may happen each time that room is given back.
+    pub(crate) async fn until<T>(&self, attempt: impl Fn() -> Option<T>) -> T {
         loop {
             let mut freed = pin!(self.freed.notified());
             // Room that becomes free from now on is not missed.
             freed.as_mut().enable();
-            if is_met() {
-                return;
+            if let Some(given) = attempt() {
+                return given;
             }
             freed.await;
         }

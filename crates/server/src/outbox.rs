@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use model::NodeId;
 use sys::lock::Mutex;
+use wire::MESSAGE_BYTES_MAX;
 
 use crate::inbox::{Inbox, NODE_BYTES_MAX, Room};
 
@@ -21,6 +22,7 @@ use crate::inbox::{Inbox, NODE_BYTES_MAX, Room};
 const CALLS_MAX: usize = 320;
 /// Room that a node must have so that its calls make further answers. Most answers are shorter.
 const STEP_BYTES: usize = 2 << 20;
+const _: () = assert!(STEP_BYTES <= MESSAGE_BYTES_MAX, "given-back room wakes calls that wait");
 /// Memory of an answer besides its bytes.
 const ANSWER_BYTES: usize = 1 << 10;
 
@@ -91,7 +93,7 @@ impl Answers {
 
     /// Waits until the call may make another answer.
     pub(crate) async fn go_on(&self) {
-        self.outbox.rooms.until(|| self.may_go_on()).await;
+        self.outbox.rooms.until(|| self.may_go_on().then_some(())).await;
     }
 }
 

@@ -460,8 +460,9 @@ impl NodeService for NodeSessions {
             let reader = messages::recall::reader(node, request.purpose);
             drop(request.copies);
             let _reading = store.use_packs(false);
-            let mut client = recall::Client { replies, right };
-            selection::stage_copies(store, filespace.id, order, reader, &mut client)
+            let mut client = recall::Client { replies, right, failure: None };
+            let staged = selection::stage_copies(store, filespace.id, order, reader, &mut client);
+            client.failure.map_or(staged, Err)
         }))
     }
 

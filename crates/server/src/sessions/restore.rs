@@ -26,8 +26,8 @@ pub(super) type Answers = mpsc::Receiver<Result<proto::Wanted, Status>>;
 pub(super) struct Client<'a> {
     answers: Answers,
     replies: &'a Replies<proto::RestoreReply>,
-    /// Status for a message that was not an answer, for a restore that takes too long, or for a
-    /// node that is not admitted any more.
+    /// Status for a message that was not an answer, for a message that could not be sent, for a
+    /// restore that takes too long, or for a node that is not admitted any more.
     refusal: Option<Status>,
     seat: Seat,
     /// Time at which the restore ends whatever is left.

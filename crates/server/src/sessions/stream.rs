@@ -187,7 +187,8 @@ impl<T> Stream for CountedBody<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<T, Status>>> {
-        // The network asks for a reply when it has sent the one before, or when both are short.
+        // The network asks for a reply once it has sent the one before. Short replies are put
+        // together first, so one that is short may stop to count a little early.
         self.sending = None;
         self.replies.poll_recv(context).map(|queued| {
             queued.map(|QueuedReply { reply, unread }| {
