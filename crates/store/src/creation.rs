@@ -36,7 +36,8 @@ pub fn init(
     credentials: &Credentials,
     new: NewServer<'_>,
 ) -> Result<Config, InitError> {
-    // The pool of a server in this folder would be called that of another server.
+    // This comes before the look at the pool: where a server is in this folder already, its own
+    // pool would be reported as that of another server.
     check_empty(folder)?;
     let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
     let NewServer { listen, pool, catalog, api } = new;

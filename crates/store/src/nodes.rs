@@ -466,35 +466,28 @@ fn change_of(
     })
 }
 
-/// Removes a node. A node with backups or archives is removed only together with its data.
-pub fn remove(
-    store: &Store,
-    name: &str,
-    with_data: bool,
-    actor: &str,
-) -> Result<NodeSummary, StoreError> {
-    let info = describe(store, find(store, name)?)?;
-    let node = &info.node;
+/// Fails if the node cannot be removed: if it has data that is not to go with it, if one of its
+/// archives is held, or if a class holds its data.
+pub fn check_removal(store: &Store, node: &Node, with_data: bool) -> Result<(), StoreError> {
     let archives = store.catalog.archives(node.id)?;
     let filespaces = store.catalog.filespaces(node.id)?;
-    let spaces = filespaces
-        .iter()
-        .filter(|filespace| is_space_filespace(&filespace.name))
-        .count();
+    let number_of = |is_meant: fn(&[u8]) -> bool| {
+        filespaces.iter().filter(|filespace| is_meant(&filespace.name)).count() as u64
+    };
     let has_data = !filespaces.is_empty() || !archives.is_empty();
     if has_data && !with_data {
         // The files that have migrated have their contents nowhere else.
-        let migrated = match spaces {
+        let migrated = match number_of(is_space_filespace) {
             0 => String::new(),
-            count => format!(
+            spaces => format!(
                 ", and the contents of files that have migrated from {}",
-                counted(count as u64, "file system")
+                counted(spaces, "file system")
             ),
         };
         return Err(StoreError::conflict(format!(
             "node {} has {} with backups and {}{migrated}; --confirm removes them too",
             node.name,
-            counted(info.filespaces.len() as u64, "filespace"),
+            counted(number_of(is_backup_filespace), "filespace"),
             counted(archives.len() as u64, "archive")
         )));
     }
@@ -507,6 +500,20 @@ pub fn remove(
     if has_data {
         domains::check_unlocked(store, node, "removing")?;
     }
+    Ok(())
+}
+
+/// Removes a node. A node with backups, archives or migrated files is removed only together with
+/// its data.
+pub fn remove(
+    store: &Store,
+    name: &str,
+    with_data: bool,
+    actor: &str,
+) -> Result<NodeSummary, StoreError> {
+    let info = describe(store, find(store, name)?)?;
+    let node = &info.node;
+    check_removal(store, node, with_data)?;
     store.catalog.remove_node(node.id)?;
     tracing::info!(node = %node.name, "node removed");
     let objects: u64 = info.filespaces.iter().map(|filespace| filespace.active_objects).sum();

@@ -3,12 +3,11 @@
 
 use prost::{DecodeError, Message};
 use server::ReviewMark;
-use store::domains;
+use store::{domains, nodes};
 use wire::proto;
 
 use super::domains::find as find_domain;
 use super::found_node::find_node;
-use super::nodes::check_empty;
 use super::orders::{Activation, NodeRemoval, PoolRemoval, VolumeLabel};
 use super::pools;
 use crate::approval::guard;
@@ -38,9 +37,8 @@ pub(crate) fn guard_call(
         "RemoveNode" => {
             let proto::RemoveNodeRequest { name, with_data } = read(message)?;
             let found = find_node(desk, caller, &name, (Area::Nodes, Right::Write))?;
-            if !with_data {
-                check_empty(desk, &found.node, "give --confirm")?;
-            }
+            // Nobody is asked to approve what would be refused.
+            nodes::check_removal(desk.store(), &found.node, with_data)?;
             guard(desk, caller, &NodeRemoval::new(&found.node, with_data))?;
         }
         "ActivatePolicy" => return guard_activation(desk, caller, read(message)?).map(Some),

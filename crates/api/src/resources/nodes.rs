@@ -520,9 +520,10 @@ fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
     let (desk, caller) = (&call.desk, &call.caller);
     let found = find_node(desk, caller, &call.path.node, (Area::Nodes, Right::Write))?;
     let with_data = call.query.with_data.unwrap_or(false);
-    if !with_data {
-        // Nobody is asked to approve what would be refused.
-        check_empty(desk, &found.node, "send the request with 'with_data=true'")?;
+    // Nobody is asked to approve what would be refused.
+    match with_data {
+        true => nodes::check_removal(desk.store(), &found.node, true)?,
+        false => check_empty(desk, &found.node)?,
     }
     approval::guard(desk, caller, &NodeRemoval::new(&found.node, with_data))?;
     desk.office.remove_node(found.node.name.as_str(), with_data, &caller.name)?;
@@ -530,12 +531,13 @@ fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
 }
 
 /// Fails if the node has stored something.
-pub(super) fn check_empty(desk: &Desk, node: &Node, way: &str) -> Answer<()> {
+fn check_empty(desk: &Desk, node: &Node) -> Answer<()> {
     let catalog = &desk.store().catalog;
     if catalog.filespaces(node.id)?.is_empty() && catalog.archives(node.id)?.is_empty() {
         return Ok(());
     }
-    let text = format!("the node has stored data, which goes with it; if you want this, {way}");
+    let text = "the node has stored data, which goes with it; if you want this, send the request \
+                with 'with_data=true'";
     Err(Problem::new(Kind::Unconfirmed, text))
 }
 

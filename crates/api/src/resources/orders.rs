@@ -156,7 +156,10 @@ impl Order for NodeRemoval {
     }
 
     fn summary(&self) -> String {
-        let with = if self.with_data { ", with its backups and archives" } else { "" };
+        let with = match self.with_data {
+            true => ", with its backups, archives and migrated files",
+            false => "",
+        };
         format!("removes node {}{with}", self.node)
     }
 
