@@ -10,6 +10,8 @@ use std::path::Path;
 use nbd::{Export, NbdError, QemuNbd, State, Uri, dirty_bitmap_context};
 use sys::lock::Mutex;
 
+use crate::used::touches;
+
 /// Context that tells which blocks hold data.
 const ALLOCATION: &str = "base:allocation";
 /// Number of bytes about which the server is asked at once.
@@ -129,9 +131,7 @@ impl ExportReader {
 
     /// Returns true if the bitmap says that nothing in `range` has changed.
     pub(crate) fn is_unchanged(&self, range: &Range<u64>) -> bool {
-        let Some(changed) = &self.changed else { return false };
-        let first = changed.partition_point(|known| known.end <= range.start);
-        changed.get(first).is_none_or(|known| known.start >= range.end)
+        self.changed.as_ref().is_some_and(|changed| !touches(changed, range))
     }
 }
 

@@ -323,9 +323,11 @@ impl ImageSource for Source {
     fn is_unchanged(&self, range: &Range<u64>) -> bool {
         match &self.reader {
             Reader::Export(export) => export.is_unchanged(range),
-            Reader::Local { .. } => self.changed_since().is_some_and(
-                |_| matches!(&self.changes, Some(Ok(changes)) if changes.is_unchanged(range)),
-            ),
+            // Without an older snapshot, the new one was compared with itself.
+            Reader::Local { .. } => match &self.changes {
+                Some(Ok(changes)) => self.changed_since().is_some() && changes.is_unchanged(range),
+                Some(Err(_)) | None => false,
+            },
         }
     }
 

@@ -263,25 +263,28 @@ impl Still {
         let snapshot = self.snapshot.take();
         let ended = match snapshot {
             Some(snapshot) if is_made => self.end_snapshot(snapshot),
-            Some(snapshot) => self.remove(snapshot),
-            None => None,
+            Some(snapshot) => Vec::from_iter(self.remove(snapshot)),
+            None => Vec::new(),
         };
         self.freeze.end().into_iter().chain(self.warning).chain(ended).collect()
     }
 
-    /// Ends the snapshot of an image that was made. Returns a warning if that fails.
-    fn end_snapshot(&self, snapshot: FrozenFilesystem) -> Option<String> {
+    /// Ends the snapshot of an image that was made. Returns warnings about what fails.
+    fn end_snapshot(&self, snapshot: FrozenFilesystem) -> Vec<String> {
         let path = self.path.display();
         if let Some(staying) = self.staying() {
-            let error = snapshot.keep(staying).err()?;
-            return Some(format!(
-                "the snapshot {path} could not be kept: {error}; the next image reads everything"
-            ));
+            let unkept = snapshot.keep(staying).err().map(|error| {
+                format!(
+                    "the snapshot {path} could not be kept: {error}; the next image reads \
+                     everything"
+                )
+            });
+            return Vec::from_iter(unkept);
         }
         let removed = self.remove(snapshot);
         let left = self.thin.as_ref().and_then(|thin| thin.remove_kept().err());
         let left = left.map(|error| format!("cannot remove the snapshot that was kept: {error}"));
-        removed.or(left)
+        removed.into_iter().chain(left).collect()
     }
 
     fn remove(&self, snapshot: FrozenFilesystem) -> Option<String> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use sys::thin_pool::{ThinDelta, ThinSnapshots};
 
-use crate::used::complement;
+use crate::used::{complement, touches};
 
 /// Length of the sectors in which `thin_delta` counts, in bytes.
 const SECTOR_BYTES: u64 = 512;
@@ -57,12 +57,6 @@ impl Changes {
     pub(crate) fn is_unchanged(&self, range: &Range<u64>) -> bool {
         !touches(&self.changed, range)
     }
-}
-
-/// Returns true if `range` has a byte in one of `ranges`, which are in order.
-fn touches(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
-    let first = ranges.partition_point(|known| known.end <= range.start);
-    ranges.get(first).is_some_and(|known| known.start < range.end)
 }
 
 /// One document of `thin_delta`.

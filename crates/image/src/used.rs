@@ -92,6 +92,12 @@ fn free_ranges_unmounted(
     block::free_ranges(&mounted.root()?, of.path())
 }
 
+/// Returns true if `range` has a byte in one of `ranges`, which are in order.
+pub(crate) fn touches(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
+    let first = ranges.partition_point(|known| known.end <= range.start);
+    ranges.get(first).is_some_and(|known| known.start < range.end)
+}
+
 /// Returns the ranges of `bytes` bytes that are not in `free`.
 pub(crate) fn complement(free: &[Range<u64>], bytes: u64) -> Vec<Range<u64>> {
     let mut free: Vec<Range<u64>> =
