@@ -38,8 +38,8 @@ const BACKUPS_OF_NODE: usize = 64;
 const GROWTH_MAX: u64 = 1 << 30;
 /// Growth of the server's memory by which answers that nobody takes are noticed.
 const UNREAD_MIN: u64 = 128 << 20;
-/// Time limit until a server has noticed that connections are closed. After 40 seconds it closes
-/// those that are silent.
+/// Time limit until a server has noticed what its connections do: that they are closed, or that
+/// they take no answers. After 40 seconds it closes those that are silent.
 const NOTICED_MAX: Duration = Duration::from_secs(35);
 
 /// Start of a message of `bytes` bytes.

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const FILE_BYTES: usize = 300_000;
 
 /// Adds lines to the beginning of the node's file, before its sections.
-fn configure(node: &Node, lines: &str) {
+pub(crate) fn configure(node: &Node, lines: &str) {
     let path = node.home().join("client.toml");
     let text = fs::read_to_string(&path).expect("the node is enrolled");
     fs::write(&path, format!("{lines}\n{text}")).expect("is written");

@@ -17,7 +17,7 @@ use crate::scene::{Scene, manifest, names, plant_files, root_or_skip};
 const IMAGE_BYTES: u64 = 400 << 20;
 
 /// Makes a file system in an image below the scene's folder.
-fn image(scene: &Scene, mkfs: &[&str]) -> Option<Image> {
+pub(crate) fn image(scene: &Scene, mkfs: &[&str]) -> Option<Image> {
     let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("mounted"));
     let image = Image::mount(&file, IMAGE_BYTES, mkfs, &folder);
     if image.is_none() {

@@ -5,8 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use e2e::harness::{Outcome, binary};
-use e2e::manifest::assert_same;
-use e2e::manifest::diff;
+use e2e::manifest::{assert_same, diff};
 
 use crate::scene::{Scene, manifest};
 

@@ -9,17 +9,14 @@ use e2e::harness::{Image, Node};
 use e2e::manifest::assert_same;
 
 use crate::scene::{Scene, manifest, names, plant_files, root_or_skip};
+use crate::{settings, snapshots};
 
-const IMAGE_BYTES: u64 = 400 << 20;
 /// Name of a directory that is no text, and has the comma that separates the words of a list.
 const NAME: &[u8] = b"own,\xff";
 
 /// Puts the directory, which is written as `escaped`, into the node's file.
 fn make_virtual(node: &Node, escaped: &Path) {
-    let path = node.home().join("client.toml");
-    let text = fs::read_to_string(&path).expect("the node is enrolled");
-    let line = format!("virtual_filespaces = ['{}']", escaped.display());
-    fs::write(&path, format!("{line}\n{text}")).expect("is written");
+    settings::configure(node, &format!("virtual_filespaces = ['{}']", escaped.display()));
 }
 
 /// Makes a file system below the scene's folder; `None` if this machine cannot make it.
@@ -27,12 +24,7 @@ fn image(scene: &Scene, mkfs: &[&str]) -> Option<Image> {
     if !root_or_skip("a file system of its own") {
         return None;
     }
-    let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("mounted"));
-    let image = Image::mount(&file, IMAGE_BYTES, mkfs, &folder);
-    if image.is_none() {
-        e2e::skip::say(&format!("{} or a loop mount does not work on this machine", mkfs[0]));
-    }
-    image
+    snapshots::image(scene, mkfs)
 }
 
 #[test]
