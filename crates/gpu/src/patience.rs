@@ -5,7 +5,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Does `work`, whose name is `what`, in a thread of its own, and waits for it up to `patience`.
+/// Does `work` in a thread of its own, and waits for it up to `patience`. `what` completes "the
+/// driver has".
 ///
 /// A thread that does not return in time is left alone: nothing ends a call of the driver. If it
 /// returns later, its result is dropped.
@@ -24,7 +25,7 @@ pub(crate) fn within<T: Send + 'static>(
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         }
         Err(RecvTimeoutError::Disconnected) => {
-            Err(io::Error::other(format!("the thread ended in which the driver has {what}")))
+            Err(io::Error::other(format!("a thread ended before the GPU's driver had {what}")))
         }
     }
 }

@@ -181,6 +181,7 @@ fn lifetime(node: &Node) -> &'static Duration {
     let never_changes = match node {
         Node::Object { view: View::Versions, .. } | Node::Image(_) => true,
         Node::Directory { view, .. } | Node::Object { view, .. } => {
+            // The clock is asked only for a past state.
             view.time().is_some() && view.is_settled(sys::clock::now())
         }
         _ => false,

@@ -36,7 +36,8 @@ pub enum Means {
     Lvm,
 }
 
-/// A snapshot of a file system, which exists until [`FrozenFilesystem::thaw`].
+/// A snapshot of a file system or a device. It is removed by [`FrozenFilesystem::thaw`] or when it
+/// is dropped, unless [`FrozenFilesystem::keep`] lets it stay.
 #[derive(Debug)]
 pub struct FrozenFilesystem {
     root: PathBuf,
