@@ -227,7 +227,7 @@ impl Search<'_> {
             let selection = Selection::of_subtree(&place).with_versions(self.which);
             let mut listing = self.link.list(&selection)?;
             while let Some(entries) = listing.next()? {
-                // What holds an object is a directory.
+                // A path that holds an object is a directory.
                 let is_meant =
                     |entry: &Entry| is_directory(entry) || *entry.directory != place.directory;
                 if entries.iter().any(is_meant) {
