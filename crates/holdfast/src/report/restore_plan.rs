@@ -51,9 +51,11 @@ pub(crate) fn restore_plan_text(
     failures_max: usize,
 ) -> String {
     let (done, source) = (what.done(), what.source());
-    let lines = plan.planned.iter();
-    let lines: String =
-        lines.map(|(verb, path)| format!("{verb:<8} {}\n", escaped(path))).collect();
+    let line = |(verb, path): &(&'static str, Vec<u8>)| {
+        let verb = if *verb == "restore" { what.command() } else { *verb };
+        format!("{verb:<8} {}\n", escaped(path))
+    };
+    let lines: String = plan.planned.iter().map(line).collect();
     let gap = if lines.is_empty() { "" } else { "\n" };
     let rows = [
         amount_row(done, plan.new),
@@ -92,5 +94,14 @@ mod tests {
         let document =
             serde_json::to_string_pretty(&RestorePlanDocument::new(&plan, BringBack::Restore));
         insta::assert_snapshot!(document.expect("a document"));
+    }
+
+    #[test]
+    fn a_plan_of_a_retrieve_has_its_own_verb() {
+        let planned = vec![("restore", b"/srv/a".to_vec()), ("exists", b"/srv/b".to_vec())];
+        let plan = RestorePlan { planned, ..RestorePlan::default() };
+        let text = restore_plan_text(&plan, BringBack::Retrieve, 20);
+        assert!(text.starts_with("retrieve /srv/a\nexists   /srv/b\n\n"), "{text}");
+        assert!(!text.contains("restore"), "{text}");
     }
 }
