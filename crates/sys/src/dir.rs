@@ -23,6 +23,9 @@ use crate::status::{ObjectStatus, stat_open};
 /// the terminating NUL.
 const PIECE_BYTES_MAX: usize = 4000;
 
+/// Flags for a directory that only leads to others.
+const WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
 /// Size in bytes of the first buffer for the target of a symbolic link; a longer target is read
 /// again.
 const LINK_BYTES: usize = 512;
@@ -43,14 +46,23 @@ impl Dir {
     /// Opens the directory at `path`. Symbolic links are followed, as the kernel does. `path` may
     /// have any length. A relative path starts at the working directory.
     pub fn open(path: &[u8]) -> io::Result<Self> {
-        let mut base: Option<OwnedFd> = None;
-        let mut rest = path;
-        while let Some((piece, after)) = split_piece(rest) {
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            base = Some(rustix::fs::openat(at(base.as_ref()), piece, flags, Mode::empty())?);
-            rest = after;
-        }
+        let (base, rest) = reach(path)?;
         Ok(Self::from_fd(open_quietly(at(base.as_ref()), rest, OFlags::DIRECTORY)?))
+    }
+
+    /// Opens the directory to which the names `below` lead from the directory at `path`. Symbolic
+    /// links in `path` are followed. A link among `below` is refused with `NotADirectory`. As in
+    /// [`Self::open`], only the last directory must be readable.
+    pub fn open_below<'n>(
+        path: &[u8],
+        below: impl IntoIterator<Item = &'n [u8]>,
+    ) -> io::Result<Self> {
+        let (base, rest) = reach(path)?;
+        let mut way = rustix::fs::openat(at(base.as_ref()), rest, WAY, Mode::empty())?;
+        for name in below {
+            way = rustix::fs::openat(&way, single(name)?, WAY | OFlags::NOFOLLOW, Mode::empty())?;
+        }
+        Self::at(&way)
     }
 
     /// Opens the directory that `handle` refers to.
@@ -224,6 +236,18 @@ fn open_quietly(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<O
 
 fn at(base: Option<&OwnedFd>) -> BorrowedFd<'_> {
     base.map_or(CWD, AsFd::as_fd)
+}
+
+/// Opens the directories of `path` that are beyond the kernel's limit. Returns the last of them, and
+/// the rest of the path.
+fn reach(path: &[u8]) -> io::Result<(Option<OwnedFd>, &[u8])> {
+    let mut base: Option<OwnedFd> = None;
+    let mut rest = path;
+    while let Some((piece, after)) = split_piece(rest) {
+        base = Some(rustix::fs::openat(at(base.as_ref()), piece, WAY, Mode::empty())?);
+        rest = after;
+    }
+    Ok((base, rest))
 }
 
 /// The start of `path` up to a slash within the kernel's limit, and the rest without its leading

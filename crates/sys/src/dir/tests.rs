@@ -50,6 +50,32 @@ fn check(path: &Path, listing: &mut Listing) {
 }
 
 #[test]
+fn links_are_followed_on_the_way_and_not_below() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("real/a/b")).unwrap();
+    symlink("real", folder.path().join("way")).unwrap();
+    symlink("a", folder.path().join("real/link")).unwrap();
+    fs::write(folder.path().join("real/file"), b"").unwrap();
+    let way = folder.path().join("way");
+    let open = |below: &[&[u8]]| Dir::open_below(way.as_os_str().as_bytes(), below.iter().copied());
+    let inode = |dir: io::Result<Dir>| dir.unwrap().stat_self().unwrap().stat.inode;
+    assert_eq!(inode(open(&[])), fs::metadata(&way).unwrap().ino());
+    let below = fs::metadata(way.join("a/b")).unwrap().ino();
+    assert_eq!(inode(open(&[b"a", b"b"])), below);
+    let refused: [(&[&[u8]], ErrorKind); 6] = [
+        (&[b"link", b"b"], ErrorKind::NotADirectory),
+        (&[b"a", b"b", b"link"], ErrorKind::NotFound),
+        (&[b"link"], ErrorKind::NotADirectory),
+        (&[b"file"], ErrorKind::NotADirectory),
+        (&[b"none"], ErrorKind::NotFound),
+        (&[b"a", b".."], ErrorKind::InvalidInput),
+    ];
+    for (names, expected) in refused {
+        assert_eq!(open(names).unwrap_err().kind(), expected, "{names:?}");
+    }
+}
+
+#[test]
 fn names_are_bytes_and_come_sorted() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &[u8]| folder.path().join(OsStr::from_bytes(name));
