@@ -7,7 +7,7 @@
 //! its name only when it is whole.
 //!
 //! Invariants:
-//! 1. No symbolic link is followed below the target.
+//! 1. No symbolic link is followed below the target. At the old place, that is the mount point.
 //! 2. A chunk is written only after its digest has been checked.
 //! 3. A directory gets its attributes after everything in it has been made.
 

@@ -12,7 +12,7 @@ use model::{DirPath, mount_point};
 use sys::Dir;
 
 use crate::error::ClientError;
-use crate::path::{Place, absolute, components};
+use crate::path::{Place, components};
 
 /// Layout of the target of a restore.
 pub(super) struct Layout {
@@ -92,17 +92,27 @@ pub(super) struct Base {
 }
 
 impl Base {
-    /// Returns the folder that `directory` of `filespace` was when it was backed up.
+    /// Returns the folder that `directory` of `filespace` was when it was backed up. Symbolic links
+    /// may lead to the mount point, and not further.
     pub(super) fn at_old_place(filespace: &[u8], directory: &DirPath) -> Self {
-        Self { folder: absolute(filespace, directory.as_bytes()), below: Vec::new() }
+        let below = components(directory.as_bytes()).map(<[u8]>::to_vec).collect();
+        Self { folder: mount_point(filespace).to_vec(), below }
+    }
+
+    /// Opens the folder. Fails with `NotADirectory` if an object that is no directory has the name
+    /// of one of the folders.
+    pub(super) fn opened(&self) -> io::Result<Dir> {
+        self.opened_at(self.below.len())
+    }
+
+    /// Opens the folder that the first `count` names below the target lead to.
+    fn opened_at(&self, count: usize) -> io::Result<Dir> {
+        Dir::open_below(&self.folder, self.below[..count].iter().map(Vec::as_slice))
     }
 
     /// Opens the folder; `None` if it does not exist.
     pub(super) fn open(&self) -> Result<Option<Dir>, ClientError> {
-        let opened = Dir::open(&self.folder).and_then(|folder| {
-            self.below.iter().try_fold(folder, |folder, name| folder.open_dir(name))
-        });
-        match opened {
+        match self.opened() {
             Ok(dir) => Ok(Some(dir)),
             Err(error) if is_absence(&error) => Ok(None),
             Err(error) => Err(self.error("open", &error)),
@@ -111,31 +121,59 @@ impl Base {
 
     /// Returns true if an object that is no directory has the name of a folder below the target.
     pub(super) fn is_obstructed(&self) -> bool {
-        let opened = Dir::open(&self.folder)
-            .map(|folder| self.below.iter().try_fold(folder, |folder, name| folder.open_dir(name)));
-        matches!(opened, Ok(Err(error)) if error.kind() == io::ErrorKind::NotADirectory)
+        let target = path_of(&self.folder);
+        let is_folder = || std::fs::metadata(target).is_ok_and(|found| found.is_dir());
+        self.opened().is_err_and(|error| error.kind() == io::ErrorKind::NotADirectory)
+            && is_folder()
     }
 
     /// Opens the folder, and makes it if it does not exist. Fails if nothing can be made in it.
     pub(super) fn make(&self) -> Result<Dir, ClientError> {
-        let opened = match Dir::open(&self.folder) {
+        let made = match self.opened() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(path_of(&self.folder))
-                    .and_then(|()| Dir::open(&self.folder))
-                    .map_err(|error| self.error("make", &error))
+                self.make_missing().map_err(|error| self.error("make", &error))
             }
-            other => other.map_err(|error| self.error("open", &error)),
+            opened => opened.map_err(|error| self.error("open", &error)),
         }?;
-        let mut names = self.below.iter();
-        let made = names.try_fold(opened, |folder, name| folder.make_dir(name));
-        let made = made.map_err(|error| self.error("make", &error))?;
         made.check_writable().map_err(|error| self.error("write to", &error))?;
         Ok(made)
     }
 
+    fn make_missing(&self) -> io::Result<Dir> {
+        let target = match Dir::open(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(path_of(&self.folder))
+                    .and_then(|()| Dir::open(&self.folder))
+            }
+            opened => opened,
+        }?;
+        self.below.iter().try_fold(target, |folder, name| folder.make_dir(name))
+    }
+
     fn error(&self, verb: &str, error: &io::Error) -> ClientError {
-        let path = [&[self.folder.clone()][..], &self.below[..]].concat().join(&b'/');
-        ClientError::file(verb, path_of(&path), error)
+        let path = self.path(self.below.len());
+        match self.obstacle().filter(|_| error.kind() == io::ErrorKind::NotADirectory) {
+            Some(obstacle) => ClientError::file(verb, path_of(&path), &obstacle),
+            None => ClientError::file(verb, path_of(&path), error),
+        }
+    }
+
+    /// Returns the error that names the object in place of a folder; `None` if there is none.
+    fn obstacle(&self) -> Option<io::Error> {
+        let kind = io::ErrorKind::NotADirectory;
+        let is_obstacle =
+            |count: &usize| self.opened_at(*count).is_err_and(|error| error.kind() == kind);
+        let count = (1..=self.below.len()).find(is_obstacle)?;
+        let path = model::escaped(&self.path(count));
+        Some(io::Error::new(kind, format!("{path} is no folder, and no link there is followed")))
+    }
+
+    /// Returns the path to which the first `count` names below the target lead.
+    fn path(&self, count: usize) -> Vec<u8> {
+        let target = self.folder.strip_suffix(b"/").unwrap_or(&self.folder);
+        let names = self.below[..count].iter().map(Vec::as_slice);
+        let path = std::iter::once(target).chain(names).collect::<Vec<_>>().join(&b'/');
+        if path.is_empty() { b"/".to_vec() } else { path }
     }
 }
 
@@ -202,9 +240,10 @@ mod tests {
             let place = innermost([&b"/"[..], b"/home"].into_iter(), path).expect("a place");
             layout.base(path, &place)
         };
-        assert_eq!(folder(&paths[0]).folder, b"/a/");
-        assert_eq!(folder(&paths[1]).folder, b"/home/ann/");
-        assert_eq!(folder(&paths[1]).below, [b""; 0]);
+        assert_eq!(folder(&paths[0]).folder, b"/");
+        assert_eq!(folder(&paths[0]).below, [b"a"]);
+        assert_eq!(folder(&paths[1]).folder, b"/home");
+        assert_eq!(folder(&paths[1]).below, [b"ann"]);
     }
 
     #[test]
@@ -218,10 +257,37 @@ mod tests {
             Base { folder: folder.clone(), below }
         };
         let refused = base(&[b"link", b"new"]).make().expect_err("a link is no folder");
-        assert!(refused.message.contains("link/new"), "{}", refused.message);
+        for part in ["link/new: ", "/link is no folder"] {
+            assert!(refused.message.contains(part), "{}", refused.message);
+        }
         assert!(base(&[b"link"]).open().expect("looked").is_none());
         assert!(base(&[b"a", b"b"]).open().expect("looked").is_none());
         base(&[b"a", b"b"]).make().expect("made");
         assert!(base(&[b"a", b"b"]).open().expect("looked").is_some());
+    }
+
+    /// A file was restored through a link that stood in place of a folder above it.
+    #[test]
+    fn no_link_below_a_mount_point_is_followed() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| scratch.path().join(name);
+        std::fs::create_dir_all(path("disk/a/b")).expect("is made");
+        std::fs::create_dir_all(path("outside/b")).expect("is made");
+        std::os::unix::fs::symlink("../outside", path("disk/link")).expect("is made");
+        // The link above the mount point belongs to the machine.
+        std::os::unix::fs::symlink("disk", path("mounted")).expect("is made");
+        let filespace = path("mounted").into_os_string().into_encoded_bytes();
+        let base = |directory: &[u8]| {
+            Base::at_old_place(&filespace, &DirPath::new(directory).expect("a directory"))
+        };
+        for directory in [&b"/link/b/"[..], b"/link/new/"] {
+            let refused = base(directory);
+            assert!(refused.is_obstructed() && refused.make().is_err());
+            assert!(refused.open().expect("looked").is_none());
+        }
+        assert!(!path("outside/new").is_dir());
+        base(b"/a/b/").make().expect("is there");
+        base(b"/").make().expect("is there");
+        assert!(!base(b"/a/none/").is_obstructed());
     }
 }

@@ -22,7 +22,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
 use crate::options::RestoreOptions;
-use crate::path::{Place, absolute, absolute_dir};
+use crate::path::{Place, absolute_dir};
 
 /// Place in the target where a reception begins.
 pub(super) struct Start {
@@ -83,7 +83,7 @@ impl Parents {
         if self.0.lock().contains_key(&(filespace.to_vec(), directory.clone())) {
             return true;
         }
-        match Dir::open(&absolute(filespace, directory.as_bytes())) {
+        match Base::at_old_place(filespace, directory).opened() {
             // An interrupted restore has made it.
             Ok(dir) => dir.is_unfinished() || is_below_unfinished(filespace, directory),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
@@ -132,7 +132,7 @@ fn is_below_unfinished(filespace: &[u8], directory: &DirPath) -> bool {
     let parent = |directory: &DirPath| directory.parent().map(|(parent, _)| parent);
     std::iter::successors(parent(directory), parent)
         .take_while(|above| *above != DirPath::above_root())
-        .map(|above| Dir::open(&absolute(filespace, above.as_bytes())))
+        .map(|above| Base::at_old_place(filespace, &above).opened())
         .any(|opened| opened.is_ok_and(|dir| dir.is_unfinished()))
 }
 

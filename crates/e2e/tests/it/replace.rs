@@ -123,6 +123,35 @@ fn symlink_planted_for_the_top_is_not_followed() {
     assert_ne!(outcome.code(), 0, "no object can be restored: {outcome}");
 }
 
+/// A file alone was restored through the link, and its folder was not.
+#[test]
+fn symlink_planted_above_a_file_is_not_followed() {
+    let scene = Scene::with_files(60, 500);
+    scene.backup();
+    let (elsewhere, folder) = (scene.scratch.folder("elsewhere"), scene.tree.join("folder-00"));
+    fs::remove_dir_all(&folder).unwrap();
+    symlink(&elsewhere, &folder).unwrap();
+    let restore = |files: &[usize], options: &[&str]| {
+        let paths: Vec<_> = files.iter().map(|index| scene.file(*index)).collect();
+        let paths = paths.iter().map(|path| path.to_str().unwrap());
+        let words: Vec<&str> = ["restore", "--json"].into_iter().chain(paths).collect();
+        let outcome = scene.node.run(&[&words[..], options].concat());
+        assert!(names(&elsewhere).is_empty(), "restored through the symlink: {outcome}");
+        outcome
+    };
+    for options in [&[][..], &["--replace", "all"]] {
+        let outcome = restore(&[3], options).expect(&[4]);
+        outcome.counts(&[("restored", 0), ("failed", 1)]).says("folder-00 is no folder");
+    }
+    fs::remove_file(scene.file(50)).unwrap();
+    let outcome = restore(&[0, 1, 2, 3, 4, 50], &[]).expect(&[4]);
+    outcome.counts(&[("restored", 1), ("failed", 5)]);
+    let words = ["restore", scene.tree.to_str().unwrap(), "--replace", "all", "--json"];
+    scene.node.run(&words).expect(&[0]);
+    assert!(names(&elsewhere).is_empty());
+    assert_eq!(fs::read(scene.file(3)).unwrap().len(), 500, "the folder replaces the link");
+}
+
 #[test]
 fn symlink_planted_for_a_file_is_not_followed() {
     for options in [&[][..], &["--replace", "if-newer"], &["--replace", "all"]] {
