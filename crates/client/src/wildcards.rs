@@ -52,14 +52,16 @@ pub(crate) fn expand(
         ClientError::new(ErrorKind::Usage, message)
     })?;
     let found = search.find(&pattern)?;
+    // The slash is a part of the pattern: files may match without it.
+    let shown = if for_directories { joined(&path, b"") } else { path };
     if found.is_empty() && matches!(origin, Origin::Archives(_)) {
-        return Err(no_archived_match(&path));
+        return Err(no_archived_match(&shown));
     }
     if found.is_empty() {
         let ever = VersionChoice { at: None, inactive: true };
         let others = Search { which: &ever, ..search }.find(&pattern);
         // A server that cannot answer has no effect on the message.
-        return Err(no_match(&path, which, others.is_ok_and(|others| !others.is_empty())));
+        return Err(no_match(&shown, which, others.is_ok_and(|others| !others.is_empty())));
     }
     Ok(found.into_iter().collect())
 }

@@ -91,8 +91,10 @@ fn a_list_understands_wildcards() {
     check("*/*/", &[], &["/ann/letters", "/bob/letters", "/bob/notes"]);
     check(".../letters/", &[], &["/ann/letters", "/bob/letters"]);
     check("*/notes/", &[], &["/bob/notes"]);
-    let no_directory = scene.node.run(&["list", &pattern(&scene, "ann/letters/*/")]).expect(&[12]);
-    no_directory.says("nothing stored matches");
+    // Without the slash, the message was wrong.
+    let letters = pattern(&scene, "ann/letters/*/");
+    let no_directory = scene.node.run(&["list", &letters]).expect(&[12]);
+    no_directory.says(&format!("nothing stored matches {letters};"));
     // A stored name with a wildcard is that name.
     check("bob/notes/st*r", &[], &["/bob/notes/st*r"]);
     check("bob/notes/st\\*r", &[], &["/bob/notes/st*r"]);
@@ -123,7 +125,7 @@ fn a_restore_understands_wildcards_and_lists_of_paths() {
         .node
         .restore(Path::new(&files), &out, &[])
         .expect(&[12])
-        .says("nothing stored matches");
+        .says(&format!("nothing stored matches {files};"));
 
     let list = scene.scratch.join("list");
     let out = scene.scratch.folder("listed");
