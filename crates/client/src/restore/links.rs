@@ -246,6 +246,23 @@ impl MadeNames {
     }
 }
 
+/// Inodes of which a plan has met a name, by filespace.
+#[derive(Default)]
+pub(super) struct MetInodes(HashMap<Vec<u8>, HashMap<Inode, Vec<Group>>>);
+
+impl MetInodes {
+    /// Notes a name of `group` in `filespace`. Returns true for the first name of an inode.
+    pub(super) fn meet(&mut self, filespace: &[u8], group: Group) -> bool {
+        let inodes = self.0.entry(filespace.to_vec()).or_default();
+        let known = inodes.entry(group.inode).or_default();
+        if known.iter().any(|one| one.is_one_with(&group)) {
+            return false;
+        }
+        known.push(group);
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::{ChunkRange, Extent, PackNumber, Payload, Place};
@@ -374,6 +391,19 @@ mod tests {
         assert_eq!(find(b"/", &file(1)), None);
         note(&file(1), b"c");
         assert_eq!(find(b"/home", &file(1)), Some(b"c".to_vec()), "the last one");
+    }
+
+    #[test]
+    fn a_plan_meets_an_inode_once_in_each_filespace() {
+        let mut met = MetInodes::default();
+        let mut other = file(2);
+        other.stat.ctime.secs = 9;
+        assert!(met.meet(b"/", group(&file(1))));
+        assert!(met.meet(b"/home", group(&file(1))));
+        assert!(met.meet(b"/", group(&other)));
+        for object in [file(1), other] {
+            assert!(!met.meet(b"/", group(&object)));
+        }
     }
 
     #[test]

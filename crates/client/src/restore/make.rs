@@ -25,7 +25,7 @@ use crate::path::components;
 /// Maximum number of objects with one name that a reception compares with objects with several
 /// names. Each takes a few hundred bytes until the end of the reception. Further ones come back as
 /// files of their own.
-const FORMER_NAMES_MAX: usize = 1 << 18;
+pub(super) const FORMER_NAMES_MAX: usize = 1 << 18;
 
 /// Maker of the selected objects, below one place of the target.
 pub(super) struct Maker<'a> {

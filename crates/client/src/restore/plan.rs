@@ -5,11 +5,13 @@
 
 use std::io;
 
-use model::{DirPath, Kind};
+use model::{DirPath, Kind, Object};
 use sys::Dir;
 
 use super::failure_of;
 use super::layout::{Base, Layout, above, is_absence};
+use super::links::{Group, MetInodes, may_have_lost_names};
+use super::make::FORMER_NAMES_MAX;
 use super::presence::{NameState, Presence};
 use super::several::{distinct, divide};
 use crate::error::{ClientError, ErrorKind};
@@ -21,6 +23,9 @@ use crate::progress::Progress;
 use crate::remains::has_any;
 use crate::report::{Amount, FAILURES_LISTED, Failure, RestorePlan};
 
+/// File system of all objects of a plan.
+const ANY_DEVICE: u64 = 0;
+
 /// Plans the restore of the paths of `options`. The plan says what the restore would do now.
 pub(crate) fn plan(
     link: &Link,
@@ -31,16 +36,18 @@ pub(crate) fn plan(
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let mut missing = distinct(paths?);
     let layout = Layout::new(options.to.as_deref(), &missing, &origins.concat());
-    let mut plan = RestorePlan { node: link.hello().node.clone(), ..RestorePlan::default() };
+    let node = link.hello().node.clone();
+    let mut draft =
+        Draft { plan: RestorePlan { node, ..RestorePlan::default() }, ..Draft::default() };
     let planner = Planner { link, options, layout, progress };
     for filespaces in &origins {
-        missing = planner.plan_all(filespaces, missing, &mut plan)?;
+        missing = planner.plan_all(filespaces, missing, &mut draft)?;
     }
     for path in missing {
         let error = failure_of(link, &origins, options, &path)?;
-        plan.fail(Failure { path, error });
+        draft.plan.fail(Failure { path, error });
     }
-    Ok(plan)
+    Ok(draft.plan)
 }
 
 /// Planner of a restore.
@@ -58,7 +65,7 @@ impl Planner<'_> {
         &self,
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
-        plan: &mut RestorePlan,
+        draft: &mut Draft,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         let (alone, covered) = match self.options.joins_paths() {
             true => divide(filespaces, paths),
@@ -66,7 +73,7 @@ impl Planner<'_> {
         };
         let mut missing = Vec::new();
         for path in alone {
-            if !self.plan_path(filespaces, &path, plan)? {
+            if !self.plan_path(filespaces, &path, draft)? {
                 missing.push(path);
             }
         }
@@ -94,12 +101,12 @@ impl Planner<'_> {
         &self,
         filespaces: &[Vec<u8>],
         path: &[u8],
-        plan: &mut RestorePlan,
+        draft: &mut Draft,
     ) -> Result<bool, ClientError> {
         let Self { link, options, layout, progress } = self;
         for place in places(filespaces.iter().map(Vec::as_slice), path) {
             let base = layout.base(path, &place);
-            if plan_place(link, options, (&place, &base), progress, plan)? {
+            if plan_place(link, options, (&place, &base), progress, draft)? {
                 return Ok(true);
             }
         }
@@ -113,8 +120,9 @@ fn plan_place(
     options: &RestoreOptions,
     (place, base): (&Place, &Base),
     progress: &Progress,
-    plan: &mut RestorePlan,
+    draft: &mut Draft,
 ) -> Result<bool, ClientError> {
+    let (filespace, is_past) = (&place.filespace[..], options.which.at.is_some());
     let presence = Presence { replace: options.replace, owner: sys::process::is_root() };
     let mut target = Target { base: base.open()?, above: above(place), at: None };
     let mut listing = link.list(&options.selection(place))?;
@@ -130,28 +138,64 @@ fn plan_place(
             {
                 continue;
             }
-            let path = absolute(&place.filespace, &entry.directory.join(&entry.object.name));
+            let path = absolute(filespace, &entry.directory.join(&entry.object.name));
             match target.state(&entry, presence) {
-                Ok(state) => note(plan, state, &entry, path),
-                Err(error) => plan.fail(Failure { path, error: error.to_string() }),
+                Ok(state) => draft.note(state, &entry.object, (filespace, path), is_past),
+                Err(error) => draft.plan.fail(Failure { path, error: error.to_string() }),
             }
         }
     }
     Ok(is_found)
 }
 
-fn note(plan: &mut RestorePlan, state: NameState, entry: &Entry, path: Vec<u8>) {
-    let RestorePlan { new, replaced, kept, right, planned, .. } = plan;
-    let (amount, verb): (&mut Amount, _) = match state {
-        NameState::Absent => (new, "restore"),
-        NameState::Replace => (replaced, "replace"),
-        NameState::Keep => (kept, "keep"),
-        NameState::Right => (right, "exists"),
-    };
-    let is_file = entry.object.stat.kind == Kind::File;
-    amount.add(if is_file { entry.object.stat.size } else { 0 });
-    if planned.len() < FAILURES_LISTED {
-        planned.push((verb, path));
+/// Plan that is being made.
+#[derive(Default)]
+struct Draft {
+    plan: RestorePlan,
+    /// Inodes that have a name in the stored state, after the restore.
+    made: MetInodes,
+    /// Inodes of which another object keeps a name.
+    kept: MetInodes,
+    /// Number of objects with one name among the names of inodes.
+    former_names: usize,
+}
+
+impl Draft {
+    fn note(
+        &mut self,
+        state: NameState,
+        object: &Object,
+        (filespace, path): (&[u8], Vec<u8>),
+        is_past: bool,
+    ) {
+        let bytes = self.bytes(state, object, filespace, is_past);
+        let RestorePlan { new, replaced, kept, right, planned, .. } = &mut self.plan;
+        let (amount, verb): (&mut Amount, _) = match state {
+            NameState::Absent => (new, "restore"),
+            NameState::Replace => (replaced, "replace"),
+            NameState::Keep => (kept, "keep"),
+            NameState::Right => (right, "exists"),
+        };
+        amount.add(bytes);
+        if planned.len() < FAILURES_LISTED {
+            planned.push((verb, path));
+        }
+    }
+
+    /// Returns the number of bytes that the object adds. A further name of a file adds nothing: the
+    /// restore links it. Several file systems in the target are not told apart.
+    fn bytes(&mut self, state: NameState, object: &Object, filespace: &[u8], is_past: bool) -> u64 {
+        if object.stat.kind != Kind::File {
+            return 0;
+        }
+        let is_former =
+            is_past && self.former_names < FORMER_NAMES_MAX && may_have_lost_names(object);
+        self.former_names += usize::from(is_former);
+        let has_names = object.stat.linked || is_former;
+        let group = if has_names { Group::of(object, ANY_DEVICE) } else { None };
+        let met = if state == NameState::Keep { &mut self.kept } else { &mut self.made };
+        let is_first = group.is_none_or(|group| met.meet(filespace, group));
+        if is_first { object.stat.size } else { 0 }
     }
 }
 

@@ -271,6 +271,35 @@ fn a_dry_run_of_a_restore_changes_nothing() {
     scene.node.run(&text).expect(&[4]).says("nothing was restored").says("Would be");
 }
 
+/// The plan had the size of the file for each of its names.
+#[test]
+fn a_plan_counts_the_size_of_a_linked_file_once() {
+    let scene = letters();
+    let first = scene.tree.join("ann/letters/one.txt");
+    fs::write(&first, "of all names").unwrap();
+    for name in ["ann/letters/more.txt", "bob/notes/more.txt"] {
+        fs::hard_link(&first, scene.tree.join(name)).unwrap();
+    }
+    scene.backup();
+    let folders = ["ann", "bob/notes"].map(|name| pattern(&scene, name));
+    let [ann, notes] = folders.each_ref().map(String::as_str);
+    let out = scene.scratch.folder("out");
+    let to = ["--to", out.to_str().unwrap()];
+    for paths in [&[ann, notes][..], &[ann, notes, "--at", "now"]] {
+        let fixed = [&["restore", "--dry-run", "--json"][..], &to].concat();
+        let plan = scene.node.run(&[&fixed[..], paths].concat()).expect(&[0]).json();
+        let expected = serde_json::json!({"objects": 10, "bytes": 12 + 2 + 3 + 5 + 1});
+        assert_eq!(plan["restore"], expected, "{plan}");
+    }
+    scene
+        .node
+        .run(&[&["restore", ann, notes, "--json"][..], &to].concat())
+        .expect(&[0]);
+    let plan = ["restore", ann, notes, "--dry-run", "--json"];
+    let plan = scene.node.run(&[&plan[..], &to].concat()).expect(&[0]).json();
+    assert_eq!(plan["exists"], serde_json::json!({"objects": 10, "bytes": 23}), "{plan}");
+}
+
 /// Returns the paths that a command names in its documents, relative to the tree.
 fn paths(scene: &Scene, arguments: &[&str]) -> Vec<String> {
     let rows = scene.node.run(&[arguments, &["--json"]].concat()).expect(&[0]).json_lines();
