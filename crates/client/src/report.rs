@@ -313,7 +313,7 @@ pub struct RestorePlan {
     /// Objects that the target has in the stored state. Of a directory, only its existence counts.
     pub right: Amount,
     pub failed: u64,
-    /// Objects of the target that cannot be compared, at most 1000.
+    /// Objects that the restore could not make or compare, at most 1000.
     pub failures: Vec<Failure>,
     /// Verbs and paths, at most 1000.
     pub planned: Vec<(&'static str, Vec<u8>)>,

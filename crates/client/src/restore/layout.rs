@@ -139,6 +139,34 @@ impl Base {
         Ok(made)
     }
 
+    /// Opens the folder, or returns `None` if [`Self::make`] would make it. Fails if that would
+    /// fail.
+    pub(super) fn make_later(&self) -> Result<Option<Dir>, ClientError> {
+        let folder = match self.opened() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let writable = self.innermost().and_then(|folder| folder.check_writable());
+                return writable.map(|()| None).map_err(|error| self.error("make", &error));
+            }
+            opened => opened.map_err(|error| self.error("open", &error))?,
+        };
+        folder.check_writable().map_err(|error| self.error("write to", &error))?;
+        Ok(Some(folder))
+    }
+
+    /// Opens the innermost folder that exists.
+    fn innermost(&self) -> io::Result<Dir> {
+        let below = (0..self.below.len()).rev().map(|count| self.opened_at(count));
+        let above = path_of(&self.folder).ancestors().skip(1);
+        let above = above.map(|path| Dir::open(path.as_os_str().as_encoded_bytes()));
+        let is_missing = |opened: &io::Result<Dir>| {
+            opened.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        below
+            .chain(above)
+            .find(|opened| !is_missing(opened))
+            .unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()))
+    }
+
     fn make_missing(&self) -> io::Result<Dir> {
         let target = match Dir::open(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -289,5 +317,19 @@ mod tests {
         base(b"/a/b/").make().expect("is there");
         base(b"/").make().expect("is there");
         assert!(!base(b"/a/none/").is_obstructed());
+    }
+
+    #[test]
+    fn a_plan_opens_what_exists_and_makes_nothing() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let to = scratch.path().join("a/b").into_os_string().into_encoded_bytes();
+        let base = || Base { folder: to.clone(), below: vec![b"c".to_vec()] };
+        assert!(base().make_later().expect("can be made").is_none());
+        assert!(!scratch.path().join("a").is_dir());
+        base().make().expect("is made");
+        assert!(base().make_later().expect("is there").is_some());
+        std::fs::remove_dir(scratch.path().join("a/b/c")).expect("is removed");
+        std::fs::write(scratch.path().join("a/b/c"), "").expect("is written");
+        assert!(base().make_later().is_err() && base().make().is_err());
     }
 }

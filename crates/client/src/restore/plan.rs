@@ -3,9 +3,10 @@
 //! The versions come as a list, in path order. One directory of the target is open at a time, and
 //! it is reached by one name after the other, without following symbolic links.
 
+use std::collections::BTreeSet;
 use std::io;
 
-use model::{DirPath, Kind, Object};
+use model::{DirPath, Kind, Name, Object};
 use sys::Dir;
 
 use super::failure_of;
@@ -17,7 +18,7 @@ use super::several::{distinct, divide};
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Entry;
-use crate::options::RestoreOptions;
+use crate::options::{ReplaceRule, RestoreOptions};
 use crate::path::{Place, absolute, components, normalise, places};
 use crate::progress::Progress;
 use crate::remains::has_any;
@@ -106,6 +107,12 @@ impl Planner<'_> {
         let Self { link, options, layout, progress } = self;
         for place in places(filespaces.iter().map(Vec::as_slice), path) {
             let base = layout.base(path, &place);
+            if base.is_obstructed()
+                && let Err(error) = base.make_later()
+            {
+                draft.plan.fail(Failure { path: path.to_vec(), error: error.message });
+                return Ok(true);
+            }
             if plan_place(link, options, (&place, &base), progress, draft)? {
                 return Ok(true);
             }
@@ -124,7 +131,8 @@ fn plan_place(
 ) -> Result<bool, ClientError> {
     let (filespace, is_past) = (&place.filespace[..], options.which.at.is_some());
     let presence = Presence { replace: options.replace, owner: sys::process::is_root() };
-    let mut target = Target { base: base.open()?, above: above(place), at: None };
+    let base = base.make_later()?;
+    let mut target = Target::new(base, above(place), presence);
     let mut listing = link.list(&options.selection(place))?;
     let mut is_found = false;
     while let Some(entries) = listing.next()? {
@@ -139,7 +147,7 @@ fn plan_place(
                 continue;
             }
             let path = absolute(filespace, &entry.directory.join(&entry.object.name));
-            match target.state(&entry, presence) {
+            match target.state(&entry) {
                 Ok(state) => draft.note(state, &entry.object, (filespace, path), is_past),
                 Err(error) => draft.plan.fail(Failure { path, error: error.to_string() }),
             }
@@ -205,42 +213,86 @@ struct Target {
     base: Option<Dir>,
     /// Directory of the filespace that `base` stands for.
     above: DirPath,
-    /// The directory that was opened last; `None` in place of a directory that does not exist.
+    presence: Presence,
+    /// The directory that was opened last; `None` in place of a directory that will be made.
     at: Option<(DirPath, Option<Dir>)>,
+    /// Directories that will replace other objects.
+    replacing: BTreeSet<DirPath>,
 }
 
 impl Target {
-    /// Returns the state of the name of the object in the target.
-    fn state(&mut self, entry: &Entry, presence: Presence) -> io::Result<NameState> {
+    fn new(base: Option<Dir>, above: DirPath, presence: Presence) -> Self {
+        Self { base, above, presence, at: None, replacing: BTreeSet::new() }
+    }
+
+    /// Returns the state of the name of the object in the target. Fails if the restore of the
+    /// object would fail.
+    fn state(&mut self, entry: &Entry) -> io::Result<NameState> {
         let at = match self.at.take().filter(|(at, _)| *at == *entry.directory) {
             Some(at) => at,
             None => (DirPath::clone(&entry.directory), self.open(&entry.directory)?),
         };
         let (_, directory) = self.at.insert(at);
         let Some(directory) = directory else { return Ok(NameState::Absent) };
-        if entry.object.stat.kind != Kind::Directory {
-            return presence.state(directory, &entry.object);
+        let (object, presence) = (&entry.object, self.presence);
+        let is_directory = object.stat.kind == Kind::Directory;
+        let state = match is_directory {
+            true => state_of_directory(directory, object, presence)?,
+            false => presence.state(directory, object)?,
+        };
+        if matches!(state, NameState::Absent | NameState::Replace) {
+            directory.check_writable()?;
         }
-        match directory.stat(entry.object.name.as_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(NameState::Absent),
-            Err(error) => Err(error),
-            Ok(Some(found)) if found.stat.kind == Kind::Directory => Ok(NameState::Right),
-            Ok(_) => Ok(NameState::Keep),
+        match (state, is_directory) {
+            (NameState::Replace, true) => {
+                self.replacing.insert(entry.directory.child(&object.name));
+            }
+            (NameState::Replace, false) => check_replaceable(directory, object)?,
+            _ => {}
         }
+        Ok(state)
     }
 
-    /// Opens the directory of the target that stands for `directory`; `None` if it does not exist.
+    /// Opens the directory of the target that stands for `directory`; `None` if it will be made.
     fn open(&self, directory: &DirPath) -> io::Result<Option<Dir>> {
         let Some(base) = &self.base else { return Ok(None) };
         let mut dir = base.try_clone()?;
+        let mut path = self.above.clone();
         let rest = directory.as_bytes().strip_prefix(self.above.as_bytes()).unwrap_or_default();
         for part in components(rest) {
+            path = path.child(&Name::new(part).map_err(io::Error::other)?);
             dir = match dir.open_dir(part) {
                 Ok(below) => below,
-                Err(error) if is_absence(&error) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return dir.check_writable().map(|()| None);
+                }
+                Err(error) if is_absence(&error) && self.replacing.contains(&path) => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(error),
             };
         }
         Ok(Some(dir))
+    }
+}
+
+/// Returns the state of the name of a directory. Fails if another object keeps the name, so that
+/// the directory cannot be made.
+fn state_of_directory(dir: &Dir, object: &Object, presence: Presence) -> io::Result<NameState> {
+    match dir.stat(object.name.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(NameState::Absent),
+        Err(error) => Err(error),
+        Ok(Some(found)) if found.stat.kind == Kind::Directory => Ok(NameState::Right),
+        Ok(_) if presence.replace == ReplaceRule::All => Ok(NameState::Replace),
+        Ok(_) => Err(io::ErrorKind::NotADirectory.into()),
+    }
+}
+
+/// Fails if a directory with objects in it has the name of `object`, because it is not replaced.
+fn check_replaceable(dir: &Dir, object: &Object) -> io::Result<()> {
+    match dir.open_dir(object.name.as_bytes()) {
+        Ok(found) if !found.names()?.is_empty() => Err(io::ErrorKind::DirectoryNotEmpty.into()),
+        // The object is no directory.
+        _ => Ok(()),
     }
 }

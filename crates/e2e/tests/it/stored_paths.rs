@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use e2e::clock;
-use e2e::harness::path_bytes;
+use e2e::harness::{Tmpfs, path_bytes};
 use e2e::manifest::assert_same;
 
 use crate::scene::{Scene, manifest};
@@ -269,6 +269,63 @@ fn a_dry_run_of_a_restore_changes_nothing() {
     assert!(!nowhere.try_exists().unwrap(), "a dry run makes no folder");
     let text = ["restore", scene.tree.to_str().unwrap(), "--dry-run"];
     scene.node.run(&text).expect(&[4]).says("nothing was restored").says("Would be");
+}
+
+/// The plan promised objects that the restore refused.
+#[test]
+fn a_plan_names_what_stands_in_the_way() {
+    let scene = letters();
+    let out = scene.scratch.folder("out");
+    let run = |options: &[&str]| {
+        let outcome = scene.node.restore(&scene.tree, &out, options).expect(&[4]);
+        outcome.json()
+    };
+    fs::create_dir_all(out.join("tree/ann")).unwrap();
+    fs::write(out.join("tree/ann/letters"), "no folder").unwrap();
+    fs::create_dir_all(out.join("tree/bob/notes/star/full")).unwrap();
+    // The folder of the letters, and three letters.
+    let (plan, report) = (run(&["--dry-run"]), run(&[]));
+    assert_eq!((&plan["failed"], &report["failed"]), (&4.into(), &4.into()), "{plan} {report}");
+    assert_eq!(plan["restore"]["objects"], report["restored"], "{plan} {report}");
+    assert_eq!(plan["keep"]["objects"], report["kept"], "{plan} {report}");
+    let paths = |document: &serde_json::Value| {
+        let failures = document["failures"].as_array().expect("a list");
+        let mut paths: Vec<_> = failures.iter().map(|one| path_bytes(&one["path"])).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(paths(&plan), paths(&report));
+    // The folder replaces the file. A folder with something in it is not replaced.
+    let replaced = ["--replace", "all"];
+    let plan = run(&[&replaced[..], &["--dry-run"]].concat());
+    let report = run(&replaced);
+    assert_eq!((&plan["failed"], &report["failed"]), (&1.into(), &1.into()), "{plan} {report}");
+    assert_eq!(paths(&plan), paths(&report));
+    assert_eq!(fs::read(out.join("tree/ann/letters/two.txt")).unwrap(), b"22");
+}
+
+/// The plan promised objects in folders that take none.
+#[test]
+fn a_plan_names_folders_that_cannot_be_written() {
+    let scene = letters();
+    let (out, sealed) = (scene.scratch.folder("out"), scene.scratch.join("sealed"));
+    let mount = |path: &Path| Tmpfs::mount(path, "size=1m,ro");
+    let mounts = [mount(&out.join("tree/ann")), mount(&sealed)];
+    if mounts.iter().any(Option::is_none) {
+        return e2e::skip::say("folders that cannot be written: mount is not allowed");
+    }
+    let run = |out: &Path, options: &[&str]| scene.node.restore(&scene.tree, out, options);
+    let plan = run(&out, &["--dry-run"]).expect(&[4]).json();
+    let report = run(&out, &[]).expect(&[4]).json();
+    assert_eq!((&plan["failed"], &report["failed"]), (&4.into(), &4.into()), "{plan} {report}");
+    assert_eq!(plan["restore"]["objects"], report["restored"], "{plan} {report}");
+    for (out, says) in [(sealed.clone(), "cannot write to"), (sealed.join("new"), "cannot make")] {
+        let [plan, restore] = [&["--dry-run"][..], &[]].map(|options| run(&out, options));
+        assert_ne!(plan.code(), 0, "{plan}");
+        assert_eq!(plan.code(), restore.code(), "{plan} {restore}");
+        plan.says(says);
+        restore.says(says);
+    }
 }
 
 /// The plan had the size of the file for each of its names.

@@ -67,7 +67,7 @@ pub(crate) fn restore_plan_text(
     format!(
         "{lines}{gap}Dry run: nothing was {done}.\n\n{}{}",
         table::render(columns, &rows),
-        failure_lines("Not compared:", &plan.failures, plan.failed, failures_max),
+        failure_lines("Would fail:", &plan.failures, plan.failed, failures_max),
     )
 }
 
