@@ -57,10 +57,18 @@ pub struct Stat {
     pub ctime: Timestamp,
     pub inode: u64,
     /// True if the inode had several names. All objects with the same inode are then one hard-link
-    /// group.
+    /// group. A directory has one name: see [`Self::is_above_archived`].
     pub linked: bool,
     /// Major and minor of a device node, as `makedev` packs them; 0 for everything else.
     pub device: u64,
+}
+
+impl Stat {
+    /// Returns true for a directory that an archive has only because the directory is above one of
+    /// the archive's paths. The archive may have a part of its content.
+    pub fn is_above_archived(&self) -> bool {
+        self.kind == Kind::Directory && self.linked
+    }
 }
 
 /// One extended attribute. POSIX ACLs are the attributes `system.posix_acl_access` and

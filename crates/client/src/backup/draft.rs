@@ -151,6 +151,7 @@ pub(super) fn observe(
     found: &ObjectStatus,
 ) -> io::Result<Observation> {
     let is_root = *name == Name::root();
+    let is_above_archived = found.stat.is_above_archived();
     let mut found = *found;
     if let ClockStep::PassesIn(wait) = clock_step(&found.stat, sys::clock::now()) {
         sys::clock::sleep(wait);
@@ -161,6 +162,7 @@ pub(super) fn observe(
         let is_same = |again: &ObjectStatus| again.stat.kind == found.stat.kind;
         let changed = || io::Error::other("the object changed while its attributes were read");
         found = again.filter(is_same).ok_or_else(changed)?;
+        found.stat.linked |= is_above_archived;
     }
     if clock_step(&found.stat, sys::clock::now()) != ClockStep::Passed {
         found.stat.ctime = NO_CHANGE_TIME;
@@ -232,5 +234,21 @@ mod tests {
                     || observation.found.stat.ctime == NO_CHANGE_TIME
             );
         }
+    }
+
+    #[test]
+    fn a_directory_above_archived_paths_stays_marked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().as_os_str().as_encoded_bytes();
+        let dir = Arc::new(Dir::open(path).expect("a folder"));
+        // It is asked again for the status of a directory that has just changed.
+        std::fs::create_dir(folder.path().join("new")).expect("made");
+        let name = Name::new(b"new").expect("a name");
+        let mut found = dir.stat(b"new").expect("looked").expect("a directory");
+        found.stat.linked = true;
+        let entries = vec![(name.clone(), found)];
+        let segment = Segment::partial(dir, model::DirPath::root(), Vec::new(), entries);
+        let observation = observe(&segment, &name, &found).expect("observed");
+        assert!(observation.found.stat.is_above_archived());
     }
 }

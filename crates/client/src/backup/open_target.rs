@@ -24,6 +24,18 @@ pub(super) struct Step {
     pub(super) is_target: bool,
 }
 
+impl Step {
+    /// Returns the status that is stored of the object. An archive marks the directories above its
+    /// targets, because it does not have their whole content.
+    pub(super) fn stored(&self, in_archive: bool) -> ObjectStatus {
+        let is_directory = self.found.stat.kind == Kind::Directory;
+        assert!(self.is_target || is_directory, "only a directory is above a target");
+        let mut found = self.found;
+        found.stat.linked |= in_archive && !self.is_target;
+        found
+    }
+}
+
 /// Directory at which a walk starts.
 pub(super) struct Start {
     pub(super) dir: Arc<Dir>,
@@ -89,6 +101,20 @@ mod tests {
         check(folder.path(), "/", &["/"], Some("/"));
         check(folder.path(), "/a", &["/", "/a"], Some("/a/"));
         check(folder.path(), "/a/b/file", &["/", "/a", "/a/b", "/a/b/file"], None);
+    }
+
+    #[test]
+    fn an_archive_marks_the_directories_above_its_targets() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("a/b")).expect("made");
+        let root = folder.path().as_os_str().as_encoded_bytes();
+        let top = OpenTarget::open(root, b"/a/b").expect("the target exists");
+        let marked = |in_archive| {
+            let stats = top.chain.iter().map(|step| step.stored(in_archive).stat);
+            stats.map(|stat| stat.is_above_archived()).collect::<Vec<_>>()
+        };
+        assert_eq!(marked(true), [true, true, false]);
+        assert_eq!(marked(false), [false; 3]);
     }
 
     #[test]

@@ -327,7 +327,8 @@ impl Session<'_> {
             if step.is_target {
                 self.tally().inspect(1, step.found.stat.size);
             }
-            let entries = vec![(step.name.clone(), step.found)];
+            let found = step.stored(self.options.archive.is_some());
+            let entries = vec![(step.name.clone(), found)];
             let (dir, path) = (Arc::clone(&step.dir), step.path.clone());
             let segment = Segment::partial(dir, path, known.first, entries);
             let segment = Segment { counts: step.is_target, ..segment };
