@@ -317,6 +317,7 @@ pub struct RestorePlan {
     pub failures: Vec<Failure>,
     /// Verbs and paths, at most 1000.
     pub planned: Vec<(&'static str, Vec<u8>)>,
+    pub warnings: Vec<String>,
 }
 
 impl RestorePlan {
@@ -327,9 +328,14 @@ impl RestorePlan {
         }
     }
 
-    /// Returns 0 if the restore would restore or find everything, 4 if it would not.
+    /// Returns 0 if the restore would restore or find everything, 4 if it would not, 8 if there are
+    /// warnings.
     pub fn exit_code(&self) -> u8 {
-        if self.failed + self.kept.objects == 0 { 0 } else { 4 }
+        match (self.failed + self.kept.objects, self.warnings.is_empty()) {
+            (1.., _) => 4,
+            (0, false) => 8,
+            (0, true) => 0,
+        }
     }
 }
 
@@ -488,6 +494,9 @@ mod tests {
         check(1, &["look"], [8, 4]);
         let kept = RestoreReport { kept: 1, skipped: 1, ..Default::default() };
         assert_eq!(kept.exit_code(), 4);
+        let warnings = vec!["look".to_owned()];
+        assert_eq!(RestorePlan { warnings, ..RestorePlan::default() }.exit_code(), 8);
+        assert_eq!(RestorePlan::default().exit_code(), 0);
         let damaged = VerifyReport { damaged: 1, ..Default::default() };
         assert_eq!((damaged.exit_code(), VerifyReport::default().exit_code()), (4, 0));
     }

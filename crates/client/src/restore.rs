@@ -22,6 +22,7 @@ mod links;
 mod make;
 mod opener;
 mod parents;
+mod parts;
 mod plan;
 mod presence;
 mod ranges;
@@ -45,13 +46,14 @@ use self::layout::{Base, Layout};
 use self::links::MadeNames;
 use self::make::Maker;
 use self::parents::Parents;
+use self::parts::{Parts, Wanted};
 pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
 pub use self::recall::{FileFiller, RecallRequest};
 pub(crate) use self::recall::{Recent, recall};
 use self::receive::{Receipt, receive};
 use self::recent::RecentQuanta;
-use self::several::{Portion, Siblings, by_directory, distinct, divide};
+use self::several::{Portion, Siblings, below, by_directory, distinct, divide};
 use self::tally::Tally;
 pub(crate) use self::verify::verify;
 use crate::error::{ClientError, ErrorKind};
@@ -90,16 +92,18 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
     tally.progress.enter(Phase::Running);
     let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
-    let mut missing = distinct(paths?);
-    let recent = (missing.len() > 1).then(RecentQuanta::default);
-    let layout = Layout::new(options.to.as_deref(), &missing, &origins.concat());
-    let made = (missing.len() > 1).then(MadeNames::default);
-    let parents = Parents::default();
-    let restoration = Restoration { link, options, layout, tally, recent, made, parents };
-    for filespaces in &origins {
-        missing = restoration.restore_all(filespaces, missing)?;
-    }
+    let paths = distinct(paths?);
+    let recent = (paths.len() > 1).then(RecentQuanta::default);
+    let layout = Layout::new(options.to.as_deref(), &paths, &origins.concat());
+    let made = (paths.len() > 1).then(MadeNames::default);
+    let (parents, parts) = (Parents::default(), Parts::default());
+    let restoration = Restoration { link, options, layout, tally, recent, made, parents, parts };
+    let missing =
+        restoration.parts.bring(options, &origins, paths, |filespaces, paths, wanted| {
+            restoration.restore_all(filespaces, paths, wanted)
+        })?;
     restoration.parents.finish(tally);
+    tally.warn(restoration.parts.warnings());
     for path in missing {
         let failure = failure_of(link, &origins, options, &path)?;
         tally.fail(path, failure);
@@ -109,10 +113,9 @@ fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), C
 
 impl RestoreOptions {
     /// Returns true if a path below another one comes with it. Below a folder each path has a place
-    /// of its own, and a newer archive may have the lower path only.
+    /// of its own.
     fn joins_paths(&self) -> bool {
-        let is_in_place = self.to.is_none() && matches!(self.origin, Origin::Backups);
-        is_in_place && self.part != RestorePart::NamedDirectories
+        self.to.is_none() && self.part != RestorePart::NamedDirectories
     }
 
     /// Returns the selection of the versions at a place that may come back.
@@ -156,6 +159,7 @@ struct Restoration<'a> {
     /// Names of inodes, so that hard links of different paths are found; `None` for one path.
     made: Option<MadeNames>,
     parents: Parents,
+    parts: Parts,
 }
 
 impl Restoration<'_> {
@@ -165,15 +169,22 @@ impl Restoration<'_> {
         &self,
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
+        wanted: Wanted,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         if !self.options.joins_paths() {
-            return self.restore(filespaces, paths);
+            return self.restore(filespaces, paths, wanted);
         }
-        let (alone, covered) = divide(filespaces, paths);
-        let mut missing = self.restore(filespaces, alone)?;
+        let (alone, others) = divide(filespaces, paths);
+        let mut missing = self.restore(filespaces, alone, wanted)?;
+        let (waiting, covered) = below(&missing, others);
         let skips = self.tally.skips();
-        missing.extend(self.restore(filespaces, covered)?);
+        missing.extend(self.restore(filespaces, covered, wanted)?);
         self.tally.set_skips_back(skips);
+        if wanted == Wanted::Any && !waiting.is_empty() {
+            missing.extend(self.restore_all(filespaces, waiting, wanted)?);
+        } else {
+            missing.extend(waiting);
+        }
         Ok(missing)
     }
 
@@ -182,11 +193,12 @@ impl Restoration<'_> {
         &self,
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
+        wanted: Wanted,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         let mut missing = Vec::new();
         for paths in by_directory(paths) {
             for path in self.restore_siblings(filespaces, paths)? {
-                if !self.restore_path(filespaces, &path)? {
+                if !self.restore_path(filespaces, &path, wanted)? {
                     missing.push(path);
                 }
             }
@@ -235,9 +247,17 @@ impl Restoration<'_> {
     }
 
     /// Restores one path from the first filespace that has it, innermost mount point first. Returns
-    /// true if a filespace has it.
-    fn restore_path(&self, filespaces: &[Vec<u8>], path: &[u8]) -> Result<bool, ClientError> {
+    /// true if a filespace has what is wanted of it.
+    fn restore_path(
+        &self,
+        filespaces: &[Vec<u8>],
+        path: &[u8],
+        wanted: Wanted,
+    ) -> Result<bool, ClientError> {
         for place in places(filespaces.iter().map(Vec::as_slice), path) {
+            if wanted == Wanted::Whole && self.parts.meet(self.link, self.options, path, &place)? {
+                return Ok(false);
+            }
             let directories = std::iter::once(place.below());
             let objects = self.link.count_objects(&place.filespace, directories)?;
             self.tally.progress.objects_expected.fetch_add(objects, Relaxed);

@@ -136,7 +136,11 @@ fn is_below_unfinished(filespace: &[u8], directory: &DirPath) -> bool {
         .any(|opened| opened.is_ok_and(|dir| dir.is_unfinished()))
 }
 
-fn stored_directory(link: &Link, selection: &Selection) -> Result<Option<DirState>, ClientError> {
+/// Returns the stored state of the directory that `selection` has; `None` if there is none.
+pub(super) fn stored_directory(
+    link: &Link,
+    selection: &Selection,
+) -> Result<Option<DirState>, ClientError> {
     let mut listing = link.list(selection)?;
     let mut found = None;
     // An error after the directory is about other records.

@@ -13,8 +13,9 @@ use super::failure_of;
 use super::layout::{Base, Layout, above, is_absence};
 use super::links::{Group, MetInodes, may_have_lost_names};
 use super::make::FORMER_NAMES_MAX;
+use super::parts::{Parts, Wanted};
 use super::presence::{NameState, Presence};
-use super::several::{distinct, divide};
+use super::several::{below, distinct, divide};
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Entry;
@@ -35,15 +36,17 @@ pub(crate) fn plan(
 ) -> Result<RestorePlan, ClientError> {
     let origins = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
-    let mut missing = distinct(paths?);
-    let layout = Layout::new(options.to.as_deref(), &missing, &origins.concat());
+    let paths = distinct(paths?);
+    let layout = Layout::new(options.to.as_deref(), &paths, &origins.concat());
     let node = link.hello().node.clone();
     let mut draft =
         Draft { plan: RestorePlan { node, ..RestorePlan::default() }, ..Draft::default() };
-    let planner = Planner { link, options, layout, progress };
-    for filespaces in &origins {
-        missing = planner.plan_all(filespaces, missing, &mut draft)?;
-    }
+    let parts = Parts::default();
+    let planner = Planner { link, options, layout, progress, parts };
+    let missing = planner.parts.bring(options, &origins, paths, |filespaces, paths, wanted| {
+        planner.plan_all(filespaces, paths, wanted, &mut draft)
+    })?;
+    draft.plan.warnings = planner.parts.warnings();
     for path in missing {
         let error = failure_of(link, &origins, options, &path)?;
         draft.plan.fail(Failure { path, error });
@@ -57,6 +60,7 @@ struct Planner<'a> {
     options: &'a RestoreOptions,
     layout: Layout,
     progress: &'a Progress,
+    parts: Parts,
 }
 
 impl Planner<'_> {
@@ -66,22 +70,29 @@ impl Planner<'_> {
         &self,
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
+        wanted: Wanted,
         draft: &mut Draft,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
-        let (alone, covered) = match self.options.joins_paths() {
+        let (alone, others) = match self.options.joins_paths() {
             true => divide(filespaces, paths),
             false => (paths, Vec::new()),
         };
         let mut missing = Vec::new();
         for path in alone {
-            if !self.plan_path(filespaces, &path, draft)? {
+            if !self.plan_path(filespaces, &path, wanted, draft)? {
                 missing.push(path);
             }
         }
+        let (waiting, covered) = below(&missing, others);
         for path in covered {
             if !self.is_stored(filespaces, &path)? {
                 missing.push(path);
             }
+        }
+        if wanted == Wanted::Any && !waiting.is_empty() {
+            missing.extend(self.plan_all(filespaces, waiting, wanted, draft)?);
+        } else {
+            missing.extend(waiting);
         }
         Ok(missing)
     }
@@ -97,15 +108,19 @@ impl Planner<'_> {
     }
 
     /// Plans the restore of one path from the first filespace that has it. Returns true if a
-    /// filespace has it.
+    /// filespace has what is wanted of it.
     fn plan_path(
         &self,
         filespaces: &[Vec<u8>],
         path: &[u8],
+        wanted: Wanted,
         draft: &mut Draft,
     ) -> Result<bool, ClientError> {
-        let Self { link, options, layout, progress } = self;
+        let Self { link, options, layout, progress, parts } = self;
         for place in places(filespaces.iter().map(Vec::as_slice), path) {
+            if wanted == Wanted::Whole && parts.meet(link, options, path, &place)? {
+                return Ok(false);
+            }
             let base = layout.base(path, &place);
             if base.is_obstructed()
                 && let Err(error) = base.make_later()

@@ -5,6 +5,7 @@
 //!    everything in it.
 //! 2. A path below another one comes with it, if it goes to its old place. It is still received, so
 //!    that it is reported if the server does not have it, but what is right by then is not counted.
+//!    Of archives, it comes from the archive of the other path.
 //! 3. All receptions of the restore share a memory of quanta. A small file whose quanta are there
 //!    is filled from it.
 
@@ -46,6 +47,13 @@ pub(super) fn divide(filespaces: &[Vec<u8>], paths: Vec<Vec<u8>>) -> (Vec<Vec<u8
     paths
         .into_iter()
         .partition(|path| !directories_above(path).any(|above| comes_with(above, path)))
+}
+
+/// Divides `paths` into those below one of `others`, and the rest.
+pub(super) fn below(others: &[Vec<u8>], paths: Vec<Vec<u8>>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let others: HashSet<&[u8]> = others.iter().map(Vec::as_slice).collect();
+    let is_below = |path: &Vec<u8>| directories_above(path).any(|above| others.contains(above));
+    paths.into_iter().partition(is_below)
 }
 
 /// Returns `paths` in groups of one directory each. The groups have the order of their first paths.
@@ -210,6 +218,12 @@ mod tests {
         assert_eq!(divided("/a/x/y /a /a/x"), (list("/a"), list("/a/x/y /a/x")));
         assert_eq!(divided("/ /a /home/me /"), (list("/ /home/me"), list("/a")));
         assert_eq!(divided("/home/me/x /home"), (list("/home"), list("/home/me/x")));
+    }
+
+    #[test]
+    fn paths_below_others_are_told_from_the_rest() {
+        let divided = below(&list("/a/x /c"), list("/a /a/x /a/x/y /a/xy /c/d/e"));
+        assert_eq!(divided, (list("/a/x/y /c/d/e"), list("/a /a/x /a/xy")));
     }
 
     #[test]

@@ -86,6 +86,10 @@ impl Tally {
         });
     }
 
+    pub(super) fn warn(&self, warnings: Vec<String>) {
+        self.note(|report| report.warnings.extend(warnings));
+    }
+
     pub(super) fn into_report(self) -> RestoreReport {
         self.report.into_inner()
     }

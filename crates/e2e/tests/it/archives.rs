@@ -154,6 +154,54 @@ fn a_retrieve_understands_wildcards_and_lists_of_paths() {
     assert!(!out.join("star").is_file());
 }
 
+/// The newest archive was taken, although it had the folder only above what was archived.
+#[test]
+fn an_archive_of_a_folder_comes_before_one_with_a_part_of_it() {
+    let scene = Scene::with_files(60, 100);
+    let whole = archive(&scene, &[]).to_string();
+    let part = scene.tree.join("folder-00");
+    let part = ["archive", part.to_str().expect("is text"), "--json"];
+    scene.node.run(&part).expect(&[0]);
+    assert_eq!(manifest(&retrieve(&scene, "whole", &[])), manifest(&scene.tree));
+
+    // Both have the folder above the tree for its attributes only.
+    let above = scene.tree.parent().expect("a folder").to_str().expect("is text");
+    let run = |name: &str, options: &[&str]| {
+        let out = scene.scratch.folder(name);
+        let fixed = ["retrieve", above, "--json", "--to", out.to_str().expect("is text")];
+        scene.node.run(&[&fixed[..], options].concat())
+    };
+    for (name, options) in [("planned", &["--dry-run"][..]), ("newest", &[])] {
+        let newest = run(name, options).expect(&[8]);
+        newest.says("none of these archives has all of").says(&whole);
+    }
+    let files = |name: &str| {
+        let top = scene.scratch.join(name).join("source/tree");
+        ["folder-00", "folder-01"].map(|folder| top.join(folder).is_dir())
+    };
+    assert_eq!(files("newest"), [true, false]);
+    run("one", &["--archive", &whole]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_eq!(files("one"), [true, true]);
+}
+
+/// A line below another one counted its objects again.
+#[test]
+fn overlapping_lines_of_a_retrieve_count_once() {
+    let scene = Scene::with_files(4, 100);
+    archive(&scene, &[]);
+    let folder = scene.tree.join("folder-00");
+    let list = scene.scratch.join("list");
+    fs::write(&list, format!("{}\n{}", folder.display(), scene.file(0).display())).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    let retrieve = |options: &[&str]| {
+        let fixed = ["retrieve", "--json", "--filelist", list.to_str().expect("is text")];
+        scene.node.run(&[&fixed[..], options].concat()).expect(&[0])
+    };
+    assert_eq!(retrieve(&["--dry-run"]).json()["restore"]["objects"], 5);
+    retrieve(&[]).counts(&[("restored", 5), ("skipped", 0)]);
+    retrieve(&[]).counts(&[("restored", 0), ("skipped", 5)]);
+}
+
 #[test]
 fn what_is_archived_and_backed_up_is_stored_once() {
     let scene = Scene::with_files(20, 50_000);

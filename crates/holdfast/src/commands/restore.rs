@@ -254,7 +254,7 @@ fn show_plan(plan: &RestorePlan, what: BringBack, context: &mut Context) {
     }
     let failures_max = context.failures_max();
     let text = report::restore_plan_text(plan, what, failures_max);
-    let troubles = report::troubles(&plan.failures, plan.failed, &[], failures_max);
+    let troubles = report::troubles(&plan.failures, plan.failed, &plan.warnings, failures_max);
     context.report(&text, &troubles);
 }
 

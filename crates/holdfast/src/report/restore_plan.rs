@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::amount::{AmountDocument, amount_row};
 use super::backup::PlannedDocument;
-use super::lines::{FailureDocument, documents, failure_lines};
+use super::lines::{FailureDocument, documents, failure_lines, warning_lines};
 use super::restore::BringBack;
 use crate::table::{self, Align};
 
@@ -24,6 +24,7 @@ pub(crate) struct RestorePlanDocument<'a> {
     exit_code: u8,
     failures: Vec<FailureDocument<'a>>,
     planned: Vec<PlannedDocument<'a>>,
+    warnings: &'a [String],
 }
 
 impl<'a> RestorePlanDocument<'a> {
@@ -40,6 +41,7 @@ impl<'a> RestorePlanDocument<'a> {
             exit_code: plan.exit_code(),
             failures: documents(&plan.failures),
             planned: PlannedDocument::of(&plan.planned),
+            warnings: &plan.warnings,
         }
     }
 }
@@ -65,9 +67,10 @@ pub(crate) fn restore_plan_text(
     ];
     let columns = [("Would be", Align::Left), ("Objects", Align::Right), ("Size", Align::Right)];
     format!(
-        "{lines}{gap}Dry run: nothing was {done}.\n\n{}{}",
+        "{lines}{gap}Dry run: nothing was {done}.\n\n{}{}{}",
         table::render(columns, &rows),
         failure_lines("Would fail:", &plan.failures, plan.failed, failures_max),
+        warning_lines(&plan.warnings),
     )
 }
 
@@ -88,6 +91,7 @@ mod tests {
             failed: 1,
             failures: vec![failure],
             planned: vec![("restore", b"/srv/a\xff".to_vec()), ("keep", b"/srv/b".to_vec())],
+            warnings: vec!["a part".to_owned()],
             ..RestorePlan::default()
         };
         insta::assert_snapshot!(restore_plan_text(&plan, BringBack::Restore, 20));
