@@ -170,7 +170,7 @@ fn describe_with(
     let drills = store.catalog.drills(Some(node.id))?;
     let option_set_version = option_sets::number_of(option_sets, &node);
     let has_agent = agents.contains(&node.id);
-    let agent_polled = schedules::polled(store, node.id)?;
+    let agent_polled = schedules::last_poll(store, node.id)?.map(|poll| poll.at);
     let last_contact = store.contacts.last(&*store.catalog, node.id)?;
     Ok(NodeSummary {
         node,

@@ -29,8 +29,9 @@ mod work;
 
 pub(crate) use announcement::announce;
 pub use announcement::generation;
-pub(crate) use attendance::polled;
-pub use attendance::{attend, attend_without_place, connected_agents, end_attendance, note_poll};
+pub use attendance::{
+    attend, attend_without_place, connected_agents, end_attendance, last_poll, note_poll,
+};
 pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
 pub use define::{Schedule, add, associate, change, dissociate, list, remove};

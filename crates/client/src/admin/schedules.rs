@@ -163,7 +163,7 @@ impl Admin {
         let nodes = nodes.iter().map(follower_message).collect();
         let request = proto::RunActionRequest { nodes, definition: encode(definition)? };
         let reply = self.call(async |server| server.run_action(request).await)?;
-        let proto::RunActionReply { schedule, nodes, locked, away } = reply;
+        let proto::RunActionReply { schedule, nodes, locked, away, .. } = reply;
         Ok(StartedAction { schedule, nodes, locked, away })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use catalog::{EventFilter, Follower, Node, ScheduledEvent};
+use catalog::{EventFilter, Follower, Node, PollRow, ScheduledEvent};
 use model::NodeId;
 use policy::schedule::event::EventState;
 use store::schedules::{self, EventTarget};
@@ -129,15 +129,28 @@ pub(super) fn run(
         )));
     }
     let connected = schedules::connected_agents(store)?;
+    let away: Vec<&Node> = nodes.iter().filter(|node| !connected.contains(&node.id)).collect();
+    let polling = polling(store, &away)?;
     let schedule = schedules::run_now(store, &nodes, &definition, author)?;
-    let away = nodes.iter().filter(|node| !connected.contains(&node.id));
     let name = |node: &Node| node.name.to_string();
     Ok(proto::RunActionReply {
         schedule,
         nodes: nodes.iter().map(name).collect(),
         locked: locked.iter().map(name).collect(),
-        away: away.map(name).collect(),
+        away: away.into_iter().map(name).collect(),
+        polling,
     })
+}
+
+/// Returns the agents of `nodes` that poll and call in time.
+fn polling(store: &Store, nodes: &[&Node]) -> Result<Vec<proto::PollingAgent>, StoreError> {
+    let mut polling = Vec::new();
+    for node in nodes {
+        if let Some(PollRow { at, minutes, .. }) = schedules::last_poll(store, node.id)? {
+            polling.push(proto::PollingAgent { node: node.name.to_string(), last: at.0, minutes });
+        }
+    }
+    Ok(polling)
 }
 
 /// Returns the selection of events that a request asks for.

@@ -39,14 +39,13 @@ pub fn note_poll(store: &Store, node: NodeId, number: u64, minutes: u32) {
     keep_poll(store, node, sys::clock::now());
 }
 
-/// Returns the time at which the agent of the node has called last, if it polls and has not missed
-/// several calls.
-pub(crate) fn polled(store: &Store, node: NodeId) -> Result<Option<ServerTime>, StoreError> {
+/// Returns the last call of the node's agent, if it polls and has not missed several calls.
+pub fn last_poll(store: &Store, node: NodeId) -> Result<Option<PollRow>, StoreError> {
     let now = sys::clock::now();
     let here = store.presence.poll(node, now);
     let kept = store.contacts.last_poll(&*store.catalog, node)?;
     let last = [kept, here].into_iter().flatten().max_by_key(|poll| poll.at);
-    Ok(last.filter(|poll| is_in_time(poll, now)).map(|poll| poll.at))
+    Ok(last.filter(|poll| is_in_time(poll, now)))
 }
 
 /// Returns true if `poll` is a call of an agent that polls and has not missed several since.
@@ -109,9 +108,9 @@ mod tests {
         let kept = || {
             store.contacts.write(&*store.catalog).expect("is written");
             let poll = store.catalog.poll(node).expect("is read").expect("is kept");
-            (poll.minutes, Some(poll.at) == polled(store, node).expect("is read"))
+            (poll.minutes, Some(poll) == last_poll(store, node).expect("is read"))
         };
-        assert_eq!(polled(store, node).expect("is read"), None);
+        assert_eq!(last_poll(store, node).expect("is read"), None);
         call(1, 240);
         assert_eq!(kept(), (240, true));
         // Its settings have changed.
