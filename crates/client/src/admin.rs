@@ -59,7 +59,7 @@ pub use queue::{QueuedRequest, RequestKind, Requester};
 pub use reclamation::{Reclamation, ReclamationRequest};
 pub use recompression::RecompressionEffect;
 pub use rest::RestAnswer;
-pub use schedules::{EventFilter, Follower, Schedule, ScheduledEvent, StartedAction};
+pub use schedules::{EventFilter, Follower, PollingAgent, Schedule, ScheduledEvent, StartedAction};
 pub use servers::Server;
 pub use tasks::{TaskEnd, TaskRun};
 pub use transfers::FinishedTransfer;

@@ -10,6 +10,8 @@ use crate::link::attend::EventControl;
 use crate::link::portions::{self, Section};
 use crate::{ClientError, ErrorKind};
 
+const MINUTE_MICROS: i64 = 60_000_000;
+
 /// Nodes that follow a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Follower {
@@ -42,6 +44,18 @@ pub struct StartedAction {
     pub locked: Vec<String>,
     /// Nodes whose agents are not connected.
     pub away: Vec<String>,
+    /// Those of them whose agents poll; none from an older server.
+    pub polling: Vec<PollingAgent>,
+}
+
+/// An agent that calls the server at intervals, in place of a connection that stays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PollingAgent {
+    pub node: String,
+    /// Time of its last call.
+    pub last: ServerTime,
+    /// Time of its next call at the latest. It lies before now if the agent has missed a call.
+    pub next: ServerTime,
 }
 
 /// Selection of events; a field that is `None` or empty selects all.
@@ -163,8 +177,9 @@ impl Admin {
         let nodes = nodes.iter().map(follower_message).collect();
         let request = proto::RunActionRequest { nodes, definition: encode(definition)? };
         let reply = self.call(async |server| server.run_action(request).await)?;
-        let proto::RunActionReply { schedule, nodes, locked, away, .. } = reply;
-        Ok(StartedAction { schedule, nodes, locked, away })
+        let proto::RunActionReply { schedule, nodes, locked, away, polling } = reply;
+        let polling = polling.into_iter().map(polling_agent).collect();
+        Ok(StartedAction { schedule, nodes, locked, away, polling })
     }
 
     /// At most `limit` events, the one that opened last first. If `watches` is set, the nodes that
@@ -242,6 +257,12 @@ fn follower_message(follower: &Follower) -> proto::Follower {
         Follower::Domain(name) => Message::Domain(name),
     };
     proto::Follower { follower: Some(follower) }
+}
+
+fn polling_agent(message: proto::PollingAgent) -> PollingAgent {
+    let proto::PollingAgent { node, last, minutes } = message;
+    let next = last.saturating_add(i64::from(minutes) * MINUTE_MICROS);
+    PollingAgent { node, last: ServerTime(last), next: ServerTime(next) }
 }
 
 fn schedule(message: proto::Schedule) -> Result<Schedule, ClientError> {

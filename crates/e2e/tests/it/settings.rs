@@ -343,6 +343,13 @@ fn an_agent_that_polls_is_not_away_after_a_restart_of_the_server() {
         assert!(clock::now() < end, "the agent calls, and goes away: {shown}");
         clock::pause(Duration::from_millis(100));
     };
+    // An action now waits for the next call, which the server knows.
+    let words = ["--json", "run", "--detach", "web-01", "--", "command", "true"];
+    let run = server.spawn_admin(&words).wait().expect(&[0]);
+    let started = run.says("These poll, and begin when they call: 1 node: web-01").json();
+    assert_eq!(started["polling"][0]["node"], "web-01");
+    assert_eq!(started["polling"][0]["last_call"], before["agent_polled"], "{started}");
+    assert!(started["polling"][0]["next_call"].is_string(), "{started}");
     // No agent calls the server after its start.
     agent.kill9();
     server.restart();

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::admin::{Admin, EventFilter, ScheduledEvent, StartedAction};
+use client::admin::{Admin, EventFilter, PollingAgent, ScheduledEvent, StartedAction};
+use model::ServerTime;
 use policy::schedule::{Definition, Starts, Timing};
 use serde::Serialize;
 use serde_json::Value;
@@ -31,7 +32,8 @@ const NODES_MAX: u32 = 100_000;
 ///
 /// The command is one of backup (or incremental), selective, full, archive, restore, verify, drill
 /// SAMPLE, image backup, or command TEXT for the shell, whose TEXT is one word: quote it. A node
-/// whose agent is away begins when it comes back within the window. A locked node is refused.
+/// whose agent is away begins when it comes back within the window, and one whose agent polls at
+/// its next call. A locked node is refused.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -91,7 +93,8 @@ pub(super) fn run(
         context.progress_of_look()?;
     }
     let started = admin.run_action(&followers, &definition)?;
-    for line in notes(&started, Duration::from_secs(args.window.unsigned_abs())) {
+    let window = Duration::from_secs(args.window.unsigned_abs());
+    for line in notes(&started, window, sys::clock::now()) {
         context.output.note(&line);
     }
     if args.detach {
@@ -114,8 +117,7 @@ fn without_server(error: CommandError, schedule: &str) -> CommandError {
 }
 
 /// Returns why nodes do not begin now.
-fn notes(started: &StartedAction, window: Duration) -> Vec<String> {
-    let window = model::show_length(window);
+fn notes(started: &StartedAction, window: Duration, now: ServerTime) -> Vec<String> {
     let named = |nodes: &[String]| {
         let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
         nodes_words(&nodes)
@@ -124,23 +126,81 @@ fn notes(started: &StartedAction, window: Duration) -> Vec<String> {
     if !started.locked.is_empty() {
         notes.push(format!("Left out, because they are locked: {}.", named(&started.locked)));
     }
-    if !started.away.is_empty() {
-        let away = named(&started.away);
+    let polls = |name: &str| started.polling.iter().any(|agent| agent.node == name);
+    let away: Vec<String> = started.away.iter().filter(|name| !polls(name)).cloned().collect();
+    if !away.is_empty() {
+        let (away, window) = (named(&away), model::show_length(window));
         notes.push(format!(
             "No agent is connected. These wait until their agents come, at most {window}: {away}."
+        ));
+    }
+    notes.extend(polling_notes(&started.polling, window, now));
+    notes
+}
+
+/// Returns when nodes begin whose agents poll, and which of them call too late for the window.
+fn polling_notes(polling: &[PollingAgent], window: Duration, now: ServerTime) -> Vec<String> {
+    let words = |agents: &[&PollingAgent]| {
+        let words: Vec<String> = agents.iter().map(|agent| call_words(agent, now)).collect();
+        nodes_words(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let all: Vec<&PollingAgent> = polling.iter().collect();
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut notes = vec![format!("These poll, and begin when they call: {}.", words(&all))];
+    let wait_of = |agent: &PollingAgent| {
+        Duration::from_micros(u64::try_from(agent.next.0.saturating_sub(now.0)).unwrap_or(0))
+    };
+    let late: Vec<&PollingAgent> =
+        all.into_iter().filter(|agent| wait_of(agent) > window).collect();
+    if let Some(longest) = late.iter().map(|agent| wait_of(agent)).max() {
+        let minutes = longest.as_secs() / 60 + 1;
+        let enough = model::show_length(Duration::from_secs(60 * minutes));
+        let window = model::show_length(window);
+        notes.push(format!(
+            "The window of {window} ends before these may call, and then the action is missed \
+             there; --window {enough} is long enough: {}.",
+            words(&late)
         ));
     }
     notes
 }
 
+/// Returns when an agent that polls has called last, and when it calls next at the latest.
+fn call_words(PollingAgent { node, last, next }: &PollingAgent, now: ServerTime) -> String {
+    let next_words = moment::shown_after(*next, *last);
+    let next_words = match *next < now {
+        true => format!("late since {next_words}"),
+        false => format!("next by {next_words}"),
+    };
+    format!("{node} (last call {}, {next_words})", moment::shown(*last))
+}
+
+/// An agent that polls, in a JSON document.
+#[derive(Serialize)]
+struct PollingDocument<'a> {
+    node: &'a str,
+    last_call: String,
+    next_call: String,
+}
+
+impl<'a> PollingDocument<'a> {
+    fn new(PollingAgent { node, last, next }: &'a PollingAgent) -> Self {
+        let (last_call, next_call) = (moment::rfc3339(*last), moment::rfc3339(*next));
+        Self { node, last_call, next_call }
+    }
+}
+
 fn detached(started: &StartedAction, context: &mut Context) -> u8 {
-    let StartedAction { schedule, nodes, locked, away } = started;
+    let StartedAction { schedule, nodes, locked, away, polling } = started;
     if context.output.is_json() {
         context.output.json(&serde_json::json!({
             "schedule": schedule,
             "nodes": nodes,
             "locked": locked,
             "away": away,
+            "polling": polling.iter().map(PollingDocument::new).collect::<Vec<_>>(),
         }));
     } else if !context.output.quiet {
         context.output.text(&format!(
@@ -298,16 +358,64 @@ mod tests {
             nodes: vec!["a".to_owned()],
             locked: Vec::new(),
             away: Vec::new(),
+            polling: Vec::new(),
         };
         let hour = Duration::from_secs(3600);
-        assert_eq!(notes(&started, hour), [""; 0]);
+        let now = ServerTime::from_secs(1_700_000_000);
+        assert_eq!(notes(&started, hour, now), [""; 0]);
         started.locked = vec!["b".to_owned(), "c".to_owned()];
         started.away = vec!["a".to_owned()];
         assert_eq!(
-            notes(&started, hour),
+            notes(&started, hour, now),
             [
                 "Left out, because they are locked: 2 nodes: b, c.",
                 "No agent is connected. These wait until their agents come, at most 1h: 1 node: a.",
+            ]
+        );
+    }
+
+    /// A node that polls was said to have no agent, and nobody could tell when it would begin.
+    #[test]
+    fn a_node_that_polls_begins_when_it_calls() {
+        let now = ServerTime::from_secs(1_700_000_000);
+        let in_minutes = |minutes: i64| ServerTime::from_secs(1_700_000_000 + 60 * minutes);
+        let agent = |node: &str, last, next| PollingAgent {
+            node: node.to_owned(),
+            last: in_minutes(last),
+            next: in_minutes(next),
+        };
+        let started = |polling: Vec<PollingAgent>| StartedAction {
+            schedule: "@1".to_owned(),
+            nodes: vec!["a".to_owned(), "b".to_owned()],
+            locked: Vec::new(),
+            away: vec!["a".to_owned(), "b".to_owned()],
+            polling,
+        };
+        let hour = Duration::from_secs(3600);
+        let call = |word, last, next| {
+            let (last, next) = (in_minutes(last), in_minutes(next));
+            let next = moment::shown_after(next, last);
+            format!("(last call {}, {word} {next})", moment::shown(last))
+        };
+        let late = call("late since", -5, -1);
+        assert_eq!(
+            notes(&started(vec![agent("b", -5, -1)]), hour, now),
+            [
+                "No agent is connected. These wait until their agents come, at most 1h: 1 node: a."
+                    .to_owned(),
+                format!("These poll, and begin when they call: 1 node: b {late}."),
+            ]
+        );
+        let both = started(vec![agent("a", -5, 5), agent("b", -30, 150)]);
+        let (soon, far) = (call("next by", -5, 5), call("next by", -30, 150));
+        assert_eq!(
+            notes(&both, hour, now),
+            [
+                format!("These poll, and begin when they call: 2 nodes: a {soon}, b {far}."),
+                format!(
+                    "The window of 1h ends before these may call, and then the action is missed \
+                     there; --window 151m is long enough: 1 node: b {far}."
+                ),
             ]
         );
     }
