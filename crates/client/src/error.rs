@@ -128,17 +128,12 @@ pub(crate) fn shortened(mut text: String) -> String {
 
 /// Returns the message of the first cause of `error`. The messages above it name the layers of the
 /// protocol, often twice.
-fn first_cause(error: &(dyn Error + 'static)) -> String {
+fn first_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
-    match kind {
-        // The library for TLS sends people to its manual.
-        Some(io::ErrorKind::UnexpectedEof) => "it was closed without notice".to_owned(),
-        _ => cause.to_string(),
-    }
+    cause.to_string()
 }
 
 impl From<Status> for ClientError {
@@ -238,15 +233,6 @@ mod tests {
         let mut status = Status::unknown("h2 protocol error: error reading a body from connection");
         status.set_source(std::sync::Arc::new(BodyError(io::Error::other("broken pipe"))));
         let message = "the connection to the server broke: broken pipe";
-        check(status, ErrorKind::Retry, message, Some("is the serve"));
-    }
-
-    #[test]
-    fn a_connection_that_was_closed_is_told_without_the_address_of_a_manual() {
-        let eof = io::Error::new(io::ErrorKind::UnexpectedEof, "no close_notify: https://manual");
-        let mut status = Status::unknown("h2 protocol error");
-        status.set_source(std::sync::Arc::new(BodyError(eof)));
-        let message = "the connection to the server broke: it was closed without notice";
         check(status, ErrorKind::Retry, message, Some("is the serve"));
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod list;
 pub(crate) mod network;
 mod paced_stream;
 pub(crate) mod pages;
+pub(crate) mod plain_stream;
 pub(crate) mod portions;
 pub(crate) mod readers;
 pub(crate) mod restore;

@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 use wire::proto::admin_client::AdminClient;
 use wire::proto::{AuditReply, CopyCatalogReply, ExpireReply, ReclaimReply, TendPoolReply};
 
+use crate::link::plain_stream::{PlainStream, in_plain_words};
 use crate::{ClientError, ErrorKind};
 
 /// Name of the variable of the environment with the key, for messages.
@@ -174,7 +175,8 @@ async fn remote_channel(
         async move {
             let stream = tokio::net::TcpStream::connect((host.as_str(), port)).await?;
             stream.set_nodelay(true)?;
-            let stream = tls.connect(name, stream).await?;
+            let stream = tls.connect(name, stream).await.map_err(in_plain_words)?;
+            let stream = PlainStream::new(stream);
             Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
         }
     });

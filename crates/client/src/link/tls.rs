@@ -19,6 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 use wire::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 
 use super::paced_stream::PacedStream;
+use super::plain_stream::{PlainStream, in_plain_words};
 use crate::error::{ClientError, ErrorKind};
 use crate::node::home::{Identity, Probes};
 use crate::pace::Pace;
@@ -144,12 +145,12 @@ async fn connect_to(
     let stream = tokio::time::timeout(CONNECT_LIMIT, handshake)
         .await
         .map_err(|_| unreachable(&"it does not speak TLS"))?
-        .map_err(|error| judged(address, &error))?;
+        .map_err(|error| judged(address, &in_plain_words(error)))?;
     let suite = stream.get_ref().1.negotiated_cipher_suite();
     let suite = suite.expect("the handshake has ended with a cipher suite");
     let line = Line { server, cipher: format!("{:?}", suite.suite()), socket };
     // The channel gets only this stream, so a lost connection is not opened again.
-    let stream = Mutex::new(Some(TokioIo::new(stream)));
+    let stream = Mutex::new(Some(TokioIo::new(PlainStream::new(stream))));
     let connector = tower::service_fn(move |_| {
         let stream = stream.lock().take();
         let lost = || io::Error::from(io::ErrorKind::ConnectionAborted);

@@ -244,6 +244,18 @@ fn a_server_that_stays_away_ends_the_operation_with_what_is_committed() {
     assert!(time < Duration::from_secs(20), "{time:?}");
 }
 
+/// The log had a text of the library for TLS, with the address of its manual.
+#[test]
+fn a_killed_server_is_told_in_plain_words() {
+    let mut scene = Scene::new();
+    let mut agent = scene.node.spawn(&["agent", "run"]);
+    eventually(|| scene.server.admin(&["node", "show", "anna"])["agent_connected"] == true);
+    scene.server.kill9();
+    agent.wait_to_say("the server ended the connection without a word; it may have stopped");
+    let said = agent.kill9().stderr;
+    assert!(!said.contains("https://"), "{said}");
+}
+
 #[test]
 fn a_stop_ends_the_wait_at_once() {
     let mut scene = Scene::with_files(5, 1000);
