@@ -22,6 +22,8 @@ const AT_NODES: &str = "holdfast admin run";
 const ELSEWHERE_MAX: usize = 4;
 /// Minimum length of the beginning of a command elsewhere.
 const BEGINNING_BYTES_MIN: usize = 3;
+/// Minimum length of a word that is similar to a command elsewhere.
+const SIMILAR_BYTES_MIN: usize = 4;
 /// Words by which people ask for the list of a group, such as `holdfast archives`.
 const LIST_WORDS: [&str; 3] = ["list", "ls", "show"];
 
@@ -168,8 +170,9 @@ fn first_paragraph(text: &str) -> String {
 /// what the word of another program means, the command of the group that another word for the same
 /// act names, the group itself if it lists, the command of the group that has the word as its
 /// plural, otherwise commands of this name elsewhere, the commands that the word abbreviates, or
-/// the one that is similar. The last are commands elsewhere of which the word is the plural or the
-/// beginning. `after` has the words after the unknown one.
+/// the one to which it, or its singular, is similar. The last are commands elsewhere of which the
+/// word is the plural or the beginning, or to which it is similar. `after` has the words after the
+/// unknown one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,
@@ -193,21 +196,38 @@ fn command_meant(
     if let Some(found) = few(elsewhere(whole, &|name| name == word, after)) {
         return Some(question(&found));
     }
-    match &beginning_with(word, group)[..] {
-        [] => {}
-        [only] => return Some(format!("'{only}' begins so")),
-        several => return Some(format!("{} begin so", quoted(several, ", "))),
+    let path_in = |name: &str| {
+        let inner = group.find_subcommand(name)?;
+        Some(meant_from(format!("{named} {name}"), inner, after).0)
+    };
+    let beginning = beginning_with(word, group);
+    if let Some(found) = few(beginning.iter().filter_map(|name| path_in(name)).collect()) {
+        return Some(question(&found));
     }
+    if !beginning.is_empty() {
+        return Some(format!("{} begin so", quoted(&beginning, ", ")));
+    }
+    let own = names_in(group);
+    let mut known = own.clone();
+    known.extend(words::known_after(named));
+    if let Some(similar) = spelling::similar(word, &known) {
+        return match words::meant_by(named, similar) {
+            Some(meant) => Some(question(&lines(meant))),
+            None => path_in(similar).map(|found| question(&[found])),
+        };
+    }
+    spelling::similar(&singular_of(word), &own)
+        .and_then(|similar| plural_in(named, group, &format!("{similar}s"), after))
+        .map(|found| vec![found])
+        .or_else(|| loosely_elsewhere(whole, word, after))
+        .or_else(|| similar_elsewhere(whole, word, after))
+        .map(|found| question(&found))
+}
+
+/// Returns the names of the commands in `group` that help shows.
+fn names_in(group: &clap::Command) -> Vec<&str> {
     let inner = group.get_subcommands().filter(|inner| !inner.is_hide_set());
-    let mut names: Vec<&str> = inner.map(clap::Command::get_name).collect();
-    names.extend(words::known_after(named));
-    match spelling::similar(word, &names) {
-        Some(similar) => Some(match words::meant_by(named, similar) {
-            Some(meant) => question(&lines(meant)),
-            None => format!("'{similar}' is similar"),
-        }),
-        None => loosely_elsewhere(whole, word, after).map(|found| question(&found)),
-    }
+    inner.map(clap::Command::get_name).collect()
 }
 
 /// Returns `commands` if there are some, and few enough to be named.
@@ -228,7 +248,7 @@ fn singular_of(word: &str) -> String {
 fn plural_in(named: &str, group: &clap::Command, word: &str, after: &[OsString]) -> Option<String> {
     let is_meant = |inner: &&clap::Command| inner.get_name() == singular_of(word);
     let inner = group.get_subcommands().filter(|inner| !inner.is_hide_set()).find(is_meant)?;
-    let (path, command) = named_from(format!("{named} {}", inner.get_name()), inner, after);
+    let (path, command) = meant_from(format!("{named} {}", inner.get_name()), inner, after);
     match command.find_subcommand("list") {
         Some(_) => Some(format!("{path} list")),
         None => Some(path),
@@ -253,6 +273,29 @@ fn loosely_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> O
         let begins = |name: &str| word.len() >= BEGINNING_BYTES_MIN && name.starts_with(word);
         few(elsewhere(whole, &begins, after))
     })
+}
+
+/// Returns the commands anywhere to which `word` is similar, or their lists if a plural of their
+/// names is.
+fn similar_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Option<Vec<String>> {
+    fn visit<'a>(command: &'a clap::Command, names: &mut Vec<&'a str>) {
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+            names.push(inner.get_name());
+            visit(inner, names);
+        }
+    }
+    if word.len() < SIMILAR_BYTES_MIN {
+        return None;
+    }
+    let mut names = Vec::new();
+    visit(whole, &mut names);
+    match spelling::similar(word, &names) {
+        Some(name) => few(elsewhere(whole, &|inner| inner == name, after)),
+        None => {
+            let name = spelling::similar(&singular_of(word), &names)?;
+            loosely_elsewhere(whole, &format!("{name}s"), after)
+        }
+    }
 }
 
 /// Returns the hint for an option or a value that is not known: the one that clap finds similar.
@@ -303,7 +346,7 @@ fn elsewhere(
     if found.iter().any(|(_, command)| goes_on(command)) {
         found.retain(|(_, command)| goes_on(command));
     }
-    let named = found.into_iter().map(|(path, command)| named_from(path, command, after).0);
+    let named = found.into_iter().map(|(path, command)| meant_from(path, command, after).0);
     named.collect()
 }
 
@@ -332,6 +375,36 @@ fn named_from<'a>(
         }
     }
     (named, command)
+}
+
+/// Returns the longest command that `words` name within `command`, as [`named_from`] does. If it is
+/// a group, a word that another word for the same act, an abbreviation or a slip of the hand makes
+/// of the name of one of its commands names this command.
+fn meant_from<'a>(
+    named: String,
+    command: &'a clap::Command,
+    words: &[OsString],
+) -> (String, &'a clap::Command) {
+    let (named, command) = named_from(named, command, words);
+    let is_left = |word: &&str| {
+        !word.is_empty() && !word.starts_with('-') && !named.split(' ').any(|name| name == *word)
+    };
+    let mut left = words.iter().filter_map(|word| word.to_str()).filter(is_left);
+    match left.find_map(|word| command.find_subcommand(nearest(word, command)?)) {
+        Some(found) => (format!("{named} {}", found.get_name()), found),
+        None => (named, command),
+    }
+}
+
+/// Returns the name of the command in `group` that `word` means.
+fn nearest<'a>(word: &str, group: &'a clap::Command) -> Option<&'a str> {
+    let names = names_in(group);
+    let beginning: Vec<&str> =
+        names.iter().copied().filter(|name| name.starts_with(word)).collect();
+    match beginning[..] {
+        [only] => Some(only),
+        _ => same_act(word, group).or_else(|| spelling::similar(word, &names)),
+    }
 }
 
 #[cfg(test)]
@@ -378,6 +451,13 @@ mod tests {
             "admin nod list",
             "admin nodes list",
             "admin events",
+            "admin eventt",
+            "admin eventt lst",
+            "admin evnts",
+            "eventt",
+            "evnts",
+            "schedule defin",
+            "admin event shw 3",
             "admin --server /srv schedules lst",
             "schedule list",
             "node list --json",

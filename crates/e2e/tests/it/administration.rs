@@ -161,7 +161,7 @@ fn errors_for_programs_are_documents() {
     assert_eq!((&gone["hint"], &gone["exit_code"]), (&Value::Null, &12.into()));
     let usage = run(&["bakcup", "/x", "--json"]);
     assert_eq!(usage["error"], "unrecognized subcommand 'bakcup'");
-    assert_eq!(usage["hint"], "'backup' is similar; try 'holdfast --help'");
+    assert_eq!(usage["hint"], "did you mean 'holdfast backup'?");
     let elsewhere = run(&["schedule", "list", "--json"]);
     let hint = elsewhere["hint"].as_str().unwrap();
     assert!(hint.contains("did you mean 'holdfast admin schedule list'?"), "{elsewhere}");
