@@ -87,7 +87,7 @@ pub use node::agent::{
 pub use node::standing::{OtherOffer, ReceivedSet, SettingReport, Standing};
 pub use node::{
     Commands, Enrolment, SYSTEM_FOLDER, authority, client_toml, enrol, is_enrolment_key, is_token,
-    keys,
+    keys, not_enrolled,
 };
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,

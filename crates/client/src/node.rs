@@ -8,4 +8,4 @@ pub mod keys;
 pub(crate) mod standing;
 
 pub use enrolment::{Enrolment, enrol, is_enrolment_key, is_token};
-pub use home::{Commands, SYSTEM_FOLDER, client_toml};
+pub use home::{Commands, SYSTEM_FOLDER, client_toml, not_enrolled};

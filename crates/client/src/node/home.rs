@@ -252,6 +252,32 @@ pub(crate) struct Home {
     identity_pem: Vec<u8>,
 }
 
+/// Makes the error for a folder that is the folder of no node.
+pub fn not_enrolled(folder: &Path) -> ClientError {
+    let machine = Path::new(SYSTEM_FOLDER).join(CONFIG_FILE);
+    // A folder into which this user may not look is there for the machine's own node.
+    let is_other = !sys::process::is_root() && machine.try_exists().unwrap_or(true);
+    absence(&folder.join(CONFIG_FILE), is_other)
+}
+
+/// Makes the error for a configuration that is absent. `is_other` is set for a user who is not
+/// root, on a machine with a node of its own.
+fn absence(path: &Path, is_other: bool) -> ClientError {
+    let path = path.display();
+    if is_other {
+        let message = format!(
+            "this user has no node ({path} does not exist), and the node of this machine is for \
+             root; run the command with sudo"
+        );
+        return ClientError::new(ErrorKind::Refused, message);
+    }
+    let message = format!(
+        "this machine is not enrolled ({path} does not exist); run 'holdfast enroll', with a token \
+         that 'holdfast admin node add NAME' prints at the server"
+    );
+    ClientError::new(ErrorKind::Usage, message)
+}
+
 /// Certificate chain and key of the node, in the form that TLS needs.
 pub(crate) struct Identity {
     pub(crate) leaf: CertificateDer<'static>,
@@ -272,14 +298,7 @@ impl Home {
     pub(crate) fn load(folder: &Path) -> Result<Self, ClientError> {
         let path = folder.join(CONFIG_FILE);
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => ClientError::new(
-                ErrorKind::Usage,
-                format!(
-                    "this machine is not enrolled ({} does not exist); run 'holdfast enroll', \
-                     with a token that 'holdfast admin node add NAME' prints at the server",
-                    path.display()
-                ),
-            ),
+            std::io::ErrorKind::NotFound => not_enrolled(folder),
             _ => ClientError::file("read", &path, &error),
         })?;
         let invalid = |error: &dyn std::fmt::Display| {
@@ -528,11 +547,23 @@ mod tests {
     fn a_folder_without_a_configuration_is_not_enrolled() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = Home::load(folder.path()).err().expect("refused");
-        assert_eq!(error.kind, ErrorKind::Usage);
-        assert!(error.message.contains("run 'holdfast enroll'"), "{}", error.message);
+        assert!(error.message.contains("client.toml does not exist"), "{}", error.message);
         std::fs::write(folder.path().join(CONFIG_FILE), "nodes = 1").expect("written");
         let error = Home::load(folder.path()).err().expect("refused");
         assert!(error.message.contains("is not valid"), "{}", error.message);
+    }
+
+    /// A user without a node heard on an enrolled machine that it is not enrolled.
+    #[test]
+    fn a_user_without_a_node_learns_of_the_machines_own() {
+        let path = Path::new("/home/ann/.config/holdfast/client.toml");
+        let error = absence(path, true);
+        assert_eq!(error.kind, ErrorKind::Refused);
+        assert!(error.message.contains("is for root; run the command with sudo"));
+        assert!(!error.message.contains("not enrolled"), "{}", error.message);
+        let error = absence(path, false);
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(error.message.contains("run 'holdfast enroll'"), "{}", error.message);
     }
 
     #[test]

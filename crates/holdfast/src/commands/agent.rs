@@ -100,9 +100,7 @@ struct EventDocument<'a> {
 fn status(context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     if !home.is_dir() {
-        let message = format!("this machine is not enrolled ({} does not exist)", home.display());
-        let hint = "'holdfast enroll' makes it a node; --home names another folder";
-        return Err(CommandError::new(message).with_hint(hint));
+        return Err(client::not_enrolled(&home).into());
     }
     let mut events = agent::events(&home).map_err(|error| {
         CommandError::new(format!("cannot read the agent's record in {}: {error}", home.display()))
