@@ -63,6 +63,7 @@ mod trials;
 mod tuner;
 mod walk;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -147,20 +148,19 @@ fn attempt(
 ) -> Result<(Vec<Vec<u8>>, Option<u64>), ClientError> {
     sys::process::raise_open_files();
     let progress = &tally.progress;
-    let (paths, without_content) = (options.targets.paths(), options.without_content);
+    let paths = options.targets.paths();
     let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };
     let mut rules =
         Rules::load(home, link.hello(), options.inclexcl.as_deref(), &options.excludes, operation)?;
-    let virtual_filespaces = &rules.virtual_filespaces;
     let scopes = match options.expands_wildcards {
         true => {
             let paths = matches::expanded(paths, tally);
             if progress.is_stopped() {
                 return Err(ClientError::interrupted());
             }
-            scope::by_filespace(&paths, virtual_filespaces, without_content, tally)?
+            scopes(&paths, options, &rules, tally)?
         }
-        false => scope::by_filespace(paths, virtual_filespaces, without_content, tally)?,
+        false => scopes(paths, options, &rules, tally)?,
     };
     if let Some(class) = options.archive.as_ref().and_then(|archive| archive.class.as_ref()) {
         rules.bind_all_to(class)?;
@@ -208,6 +208,17 @@ fn attempt(
         }
     }
     Ok((scopes.into_keys().collect(), archive))
+}
+
+/// Groups the paths of a backup by their filespaces.
+fn scopes(
+    paths: &[Vec<u8>],
+    options: &BackupOptions,
+    rules: &Rules,
+    tally: &Tally,
+) -> Result<BTreeMap<Vec<u8>, Vec<Vec<u8>>>, ClientError> {
+    let (without_content, managed) = (options.without_content, &options.managed);
+    scope::by_filespace(paths, &rules.virtual_filespaces, without_content, managed, tally)
 }
 
 /// Returns the number of the archive to fill; `None` for a backup. A later attempt fills the

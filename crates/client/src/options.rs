@@ -63,6 +63,8 @@ pub struct BackupOptions {
     pub lists_excluded: bool,
     /// True if wildcards in the targets stand for the objects of this machine that match.
     pub expands_wildcards: bool,
+    /// Mount points of the file systems that space management works in.
+    pub managed: Vec<Vec<u8>>,
     /// Settings that override the settings in the node's folder, one by one.
     pub tuning: Tuning,
     /// Options of an archive; `None` makes a backup. The targets of an archive must be selective.

@@ -65,6 +65,28 @@ impl VirtualFilespaces {
         own.or_else(|| self.below(directory).next())
     }
 
+    /// Returns why the filespace `filespace` is not backed up: a virtual filespace is in one of the
+    /// file systems that are `managed`, and this filespace is that file system, or a virtual
+    /// filespace in it. Space management finds the backups and the copies of its files by the name
+    /// of the whole file system.
+    pub(crate) fn conflict(&self, filespace: &[u8], managed: &[Vec<u8>]) -> Option<String> {
+        let is_virtual = self.has(|| filespace.to_vec());
+        let is_part = |point: &&Vec<u8>| {
+            filespace == point.as_slice() || (is_virtual && is_below(point, filespace))
+        };
+        let (point, path) = managed
+            .iter()
+            .filter(is_part)
+            .find_map(|point| Some((point, self.at_or_below(point)?)))?;
+        Some(format!(
+            "{} is managed, and space management knows the backups and the copies of its files by \
+             the name of the whole file system, so {} cannot be a virtual filespace; take it out \
+             of the setting {SETTING}, or stop managing the file system",
+            model::escaped(point),
+            model::escaped(path)
+        ))
+    }
+
     /// Splits a path of the node into its filespace and the rest of the path, as
     /// [`sys::mount::filespace_root`] does for mount points.
     pub(crate) fn locate(&self, path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
@@ -225,6 +247,27 @@ pub(crate) mod tests {
         assert!(warning.contains("link is not a directory"), "{warning}");
         let through = virtual_filespaces(&[&path("link/file")]).warnings();
         assert!(through[0].ends_with(&format!("name it {}", path("real/file"))), "{through:?}");
+    }
+
+    #[test]
+    fn only_the_managed_file_system_around_a_virtual_filespace_is_left_out() {
+        let list = virtual_filespaces(&["/data/own", "/srv/own"]);
+        let managed = [b"/data".to_vec(), b"/home".to_vec()];
+        let check = |filespace: &str, is_left_out: bool| {
+            let reason = list.conflict(filespace.as_bytes(), &managed);
+            assert_eq!(reason.is_some(), is_left_out, "{filespace}: {reason:?}");
+        };
+        for (filespace, is_left_out) in [
+            ("/data", true),
+            ("/data/own", true),
+            ("/data/mounted", false),
+            ("/data2", false),
+            ("/home", false),
+            ("/srv/own", false),
+            ("/", false),
+        ] {
+            check(filespace, is_left_out);
+        }
     }
 
     #[test]

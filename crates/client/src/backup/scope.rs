@@ -34,11 +34,12 @@ pub(super) fn by_filespace(
     paths: &[Vec<u8>],
     virtual_filespaces: &VirtualFilespaces,
     without_content: bool,
+    managed: &[Vec<u8>],
     tally: &Tally,
 ) -> Result<BTreeMap<Vec<u8>, Vec<Vec<u8>>>, ClientError> {
     let mut scopes: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
     for path in paths {
-        match locate(path, virtual_filespaces) {
+        match locate(path, virtual_filespaces, managed) {
             Ok((filespace, target)) => scopes.entry(filespace).or_default().push(target),
             Err(error) => {
                 tally.fail(Failure { path: path.clone(), error: error.to_string() });
@@ -65,13 +66,20 @@ pub(super) fn by_filespace(
 }
 
 /// Splits a path into filespace and target. Fails for a pseudo file system, such as that of
-/// processes.
-fn locate(path: &[u8], virtual_filespaces: &VirtualFilespaces) -> io::Result<(Vec<u8>, Vec<u8>)> {
+/// processes, and for one of the `managed` file systems if a virtual filespace is in it.
+fn locate(
+    path: &[u8],
+    virtual_filespaces: &VirtualFilespaces,
+    managed: &[Vec<u8>],
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let (filespace, target) = virtual_filespaces.locate(path)?;
     if Dir::open(&filespace)?.is_pseudo()? {
         return Err(io::Error::other("a pseudo file system is not backed up"));
     }
-    Ok((filespace, target))
+    match virtual_filespaces.conflict(&filespace, managed) {
+        None => Ok((filespace, target)),
+        Some(reason) => Err(io::Error::other(reason)),
+    }
 }
 
 /// Removes targets at or below other targets, because they are backed up with those.
@@ -119,7 +127,7 @@ mod tests {
         for (without_content, expected) in [(true, 2), (false, 1)] {
             let paths = [below.clone(), above.clone(), below.clone()];
             let scopes =
-                by_filespace(&paths, &VirtualFilespaces::default(), without_content, &tally)
+                by_filespace(&paths, &VirtualFilespaces::default(), without_content, &[], &tally)
                     .expect("they exist");
             assert_eq!(scopes.values().map(Vec::len).sum::<usize>(), expected);
         }
@@ -135,7 +143,7 @@ mod tests {
         let list = virtual_filespaces(&[&path("own")]);
         let tally = Tally::new(Arc::new(Progress::default()));
         let paths = [path("own/file").into_bytes(), path("").into_bytes()];
-        let scopes = by_filespace(&paths, &list, false, &tally).expect("they exist");
+        let scopes = by_filespace(&paths, &list, false, &[], &tally).expect("they exist");
         assert_eq!(scopes.len(), 2);
         assert_eq!(scopes[path("own").as_bytes()], [b"/file".to_vec()]);
     }
@@ -146,21 +154,26 @@ mod tests {
         let there = folder.path().as_os_str().as_encoded_bytes().to_vec();
         let missing = [&there[..], b"/none"].concat();
         let tally = Tally::new(Arc::new(Progress::default()));
-        let scopes =
-            by_filespace(&[there, missing.clone()], &VirtualFilespaces::default(), false, &tally)
-                .expect("one path exists");
+        let scopes = by_filespace(
+            &[there, missing.clone()],
+            &VirtualFilespaces::default(),
+            false,
+            &[],
+            &tally,
+        )
+        .expect("one path exists");
         assert_eq!(scopes.len(), 1);
         assert_eq!(tally.report().failed, 1);
         let tally = Tally::new(Arc::new(Progress::default()));
-        let error = by_filespace(&[missing], &VirtualFilespaces::default(), false, &tally)
+        let error = by_filespace(&[missing], &VirtualFilespaces::default(), false, &[], &tally)
             .expect_err("no path exists");
         assert_eq!(error.kind, ErrorKind::NotFound);
     }
 
     #[test]
     fn what_the_kernel_makes_up_is_refused() {
-        let error =
-            locate(b"/proc/self", &VirtualFilespaces::default()).expect_err("a pseudo file system");
+        let error = locate(b"/proc/self", &VirtualFilespaces::default(), &[])
+            .expect_err("a pseudo file system");
         assert!(error.to_string().contains("pseudo"));
     }
 }

@@ -126,6 +126,7 @@ pub(super) fn options(tuning: Tuning) -> BackupOptions {
         without_content: false,
         lists_excluded: false,
         expands_wildcards: false,
+        managed: Vec::new(),
         tuning: Tuning { deduplication: Some(true), ..tuning },
         archive: None,
     }

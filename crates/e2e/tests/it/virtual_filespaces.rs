@@ -137,15 +137,25 @@ fn a_managed_file_system_has_no_virtual_filespace() {
     fs::create_dir(&own).unwrap();
     let add = ["hsm", "add", image.path().to_str().unwrap()];
     make_virtual(&scene.node, &own);
-    scene.node.run(&add).expect(&[12]).says("cannot be a virtual filespace");
+    let refused = scene.node.run(&add).expect(&[12]);
+    refused.says("cannot be managed: the setting virtual-filespaces names");
     let path = scene.node.home().join("client.toml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("virtual_filespaces", "#virtual_filespaces")).unwrap();
     scene.node.run(&add).expect(&[0]);
     fs::write(&path, text).unwrap();
+    // Only the managed file system is left out; the others are backed up.
+    let [around, whole, part] =
+        [&*scene.tree, image.path(), &*own].map(|path| path.to_str().unwrap());
     for command in ["backup", "archive"] {
-        let done = scene.node.run(&[command, scene.tree.to_str().unwrap()]).expect(&[12]);
-        done.says("is managed").says("virtual-filespaces");
+        for path in [whole, part] {
+            let done = scene.node.run(&[command, path]).expect(&[12]);
+            done.says("is managed").says("virtual-filespaces");
+        }
+        let both = scene.node.run(&[command, around, whole, "--json"]).expect(&[4]);
+        let both = both.counts(&[("failed", 1)]);
+        assert_eq!(both.json()["failures"][0]["path"], whole, "{both}");
+        scene.node.run(&[command, around]).expect(&[0]);
     }
 }
 

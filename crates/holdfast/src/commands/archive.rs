@@ -67,6 +67,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     };
     let today = moment::shown(sys::clock::now());
     let description = args.description.unwrap_or_else(|| format!("Archive Date: {today}"));
+    let standing = context.standing(&args.link)?;
     let options = BackupOptions {
         snapshot: None,
         targets: Targets::Selective(paths),
@@ -83,11 +84,10 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         // Nobody has named what a wildcard matches.
         lists_excluded: args.naming.list_excluded || args.naming.expand_wildcards,
         expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
+        managed: backup::managed(&standing, context)?,
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };
-    let standing = context.standing(&args.link)?;
-    backup::check_filespaces(&standing, context)?;
     let commands = args.around.commands(&standing);
     let progress = context.progress()?;
     let report = around::run(

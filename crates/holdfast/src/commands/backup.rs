@@ -184,7 +184,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
     let around = std::mem::take(&mut args.around);
     let link = std::mem::take(&mut args.link);
     let standing = context.standing(&link)?;
-    check_filespaces(&standing, context)?;
+    let managed = managed(&standing, context)?;
     let all_local = stream.is_none() && names_nothing(&args);
     let machine = all_local.then(|| machine_paths(&args, &standing, context)).transpose()?;
     let options = BackupOptions {
@@ -202,6 +202,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         // Nobody has named what a wildcard matches.
         lists_excluded: args.naming.list_excluded || args.naming.expand_wildcards,
         expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
+        managed,
         tuning: tuning(&args.tuning),
         archive: None,
         targets: match (&stream, &machine) {
@@ -318,31 +319,18 @@ pub(super) fn excludes(patterns: &[OsString]) -> Result<Vec<Vec<u8>>, CommandErr
     patterns.iter().map(check).collect()
 }
 
-/// Fails if a virtual filespace is in a managed file system: space management finds the backups and
-/// the copies of its files by the name of the whole file system.
-pub(super) fn check_filespaces(standing: &Standing, context: &Context) -> Result<(), CommandError> {
-    let virtual_filespaces = VirtualFilespaces::of(standing)?;
-    if virtual_filespaces.is_empty() {
-        return Ok(());
+/// Returns the mount points of the file systems that space management works in, if the node has
+/// virtual filespaces, which none of them can have.
+pub(super) fn managed(
+    standing: &Standing,
+    context: &Context,
+) -> Result<Vec<Vec<u8>>, CommandError> {
+    if VirtualFilespaces::of(standing)?.is_empty() {
+        return Ok(Vec::new());
     }
     let managed = ::hsm::Settings::load(&context.home()?);
     let managed = managed.map_err(|error| CommandError::chain(&error))?;
-    let mut points = managed.filesystems.iter().map(|known| &known.mount_point[..]);
-    match points.find_map(|point| Some((point, virtual_filespaces.at_or_below(point)?))) {
-        None => Ok(()),
-        Some((point, path)) => Err(managed_around(path, point)),
-    }
-}
-
-/// Returns the error for a virtual filespace in the managed file system at `mount_point`.
-pub(super) fn managed_around(path: &[u8], mount_point: &[u8]) -> CommandError {
-    CommandError::new(format!(
-        "{} cannot be a virtual filespace: {} is managed, and space management knows the backups \
-         and the copies of its files by the name of the whole file system",
-        model::escaped(path),
-        model::escaped(mount_point)
-    ))
-    .with_hint("take it out of the setting virtual-filespaces, or manage another file system")
+    Ok(managed.filesystems.into_iter().map(|known| known.mount_point).collect())
 }
 
 /// Returns true if the command line names nothing to back up.

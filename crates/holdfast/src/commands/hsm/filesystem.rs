@@ -11,7 +11,6 @@ use client::VirtualFilespaces;
 use model::escaped;
 use serde::Serialize;
 
-use super::super::backup::managed_around;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::output;
@@ -260,7 +259,13 @@ fn check_virtual(home: &Path, mount_point: &[u8]) -> Result<(), CommandError> {
     let virtual_filespaces = VirtualFilespaces::of(&standing)?;
     match virtual_filespaces.at_or_below(mount_point) {
         None => Ok(()),
-        Some(path) => Err(managed_around(path, mount_point)),
+        Some(path) => Err(CommandError::new(format!(
+            "{} cannot be managed: the setting virtual-filespaces names {}, and space management \
+             knows the backups and the copies of files by the name of the whole file system",
+            escaped(mount_point),
+            escaped(path)
+        ))
+        .with_hint("take it out of the setting, or manage another file system")),
     }
 }
 
