@@ -75,6 +75,7 @@ pub use self::hidden::is_hidden;
 pub(crate) use self::image::back_up as back_up_image;
 pub use self::image::{ImageOptions, ImageReport, ImageSource};
 use self::scope::Scope;
+pub(crate) use self::scope::locate;
 use self::seal_key::seal_key;
 use self::session::Run;
 pub use self::space::{BATCH_FILES_MAX, CopyFailure, Migrant, StoredCopy};

@@ -268,6 +268,8 @@ pub struct PreviewOptions {
     pub is_archive: bool,
     /// Class of all objects, in place of the one that the rules choose for each.
     pub class: Option<String>,
+    /// Mount points of the file systems that space management works in.
+    pub managed: Vec<Vec<u8>>,
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use model::{Kind, Name};
 use policy::{BackupCopyGroup, Operation, Verdict};
 use sys::{Dir, Listing};
 
+use crate::backup::locate;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::node::home::Home;
@@ -204,6 +205,16 @@ pub(crate) fn preview(
             let message = format!("{} does not exist", model::escaped(path));
             return Err(ClientError::new(ErrorKind::NotFound, message));
         }
+        // A path that a backup refuses is refused here, too.
+        if let Err(error) = locate(&top.path, &rules.virtual_filespaces, &options.managed) {
+            let (path, error) = (top.path, error.to_string());
+            if options.paths.len() == 1 {
+                let message = format!("cannot preview {}: {error}", model::escaped(&path));
+                return Err(ClientError::new(ErrorKind::NotFound, message));
+            }
+            previewed.failures.push(Failure { path, error });
+            continue;
+        }
         let descends = top.included && top.kind == Some(Kind::Directory);
         let path = top.path.clone();
         if !visit(&top) {
@@ -220,7 +231,7 @@ pub(crate) fn preview(
 /// Summary of a preview.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PreviewSummary {
-    /// Directories that could not be listed.
+    /// Paths that a backup refuses, and directories that could not be listed.
     pub failures: Vec<Failure>,
     pub warnings: Vec<String>,
 }

@@ -67,7 +67,7 @@ pub(super) fn by_filespace(
 
 /// Splits a path into filespace and target. Fails for a pseudo file system, such as that of
 /// processes, and for one of the `managed` file systems if a virtual filespace is in it.
-fn locate(
+pub(crate) fn locate(
     path: &[u8],
     virtual_filespaces: &VirtualFilespaces,
     managed: &[Vec<u8>],

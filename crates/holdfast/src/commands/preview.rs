@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use client::{Decision, PreviewOptions};
 use model::{Kind, escaped};
 
+use super::backup;
 use super::explain::{RuledDocument, RulesArgs};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED, WARNED};
@@ -91,7 +92,12 @@ impl Totals {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options = args.rules.options(&args.paths)?;
-    let options = PreviewOptions { is_archive: args.archive, class: args.class, ..options };
+    let options = PreviewOptions {
+        is_archive: args.archive,
+        class: args.class,
+        managed: backup::managed(&context.standing(&args.link)?, context)?,
+        ..options
+    };
     let client = context.waiter(&args.link)?.client()?;
     let (mut totals, mut is_first) = (Totals::default(), true);
     let previewed = client.preview(&options, &mut |ruled| {
