@@ -109,7 +109,7 @@ pub use restore::{
 pub use rules::{FileTreatment, SpaceRules};
 pub use stages::{CompressorKind, CompressorWork, StageTime, Stages};
 pub use tuning::{CompressionChoice, JournalChoice, Stillness, Tuning, UnknownChoice};
-pub use virtual_filespaces::VirtualFilespaces;
+pub use virtual_filespaces::{VirtualFilespaces, obstacle};
 pub use wildcards::{has_wildcards, topmost};
 pub use wire::PORT;
 

@@ -51,7 +51,7 @@ impl VirtualFilespaces {
 
     /// Returns true if the root directory of a virtual filespace is at `path`.
     pub fn is_filespace(&self, path: &[u8]) -> bool {
-        self.has(|| path.to_vec()) && warning(path).is_none() && is_directory(path)
+        self.has(|| path.to_vec()) && obstacle(path).is_none() && is_directory(path)
     }
 
     /// Returns those below `directory`, in order.
@@ -131,7 +131,8 @@ impl VirtualFilespaces {
     /// Returns what the user should know about paths that are no filespaces. A directory that does
     /// not exist is no mistake: an option set names the directories of many nodes.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.0.iter().filter_map(|path| warning(path)).collect()
+        let obstacles = self.0.iter().filter_map(|path| obstacle(path));
+        obstacles.map(|obstacle| format!("{SETTING}: {obstacle}")).collect()
     }
 
     /// Returns the decisions of a backup of the whole machine about the virtual filespaces that
@@ -172,18 +173,19 @@ fn is_directory(path: &[u8]) -> bool {
     std::fs::symlink_metadata(OsStr::from_bytes(path)).is_ok_and(|found| found.is_dir())
 }
 
-fn warning(path: &[u8]) -> Option<String> {
+/// Returns why the absolute `path` is no filespace of its own on this machine, although a setting
+/// names it.
+pub fn obstacle(path: &[u8]) -> Option<String> {
     let (root, within) = sys::mount::filespace_root(path).ok()?;
     let (shown, found) = (model::escaped(path), absolute(&root, &within));
     if found != path {
         let found = model::escaped(&found);
         return Some(format!(
-            "{SETTING}: a symbolic link leads to {shown}, so it is no filespace of its own; name \
-             it {found}"
+            "a symbolic link leads to {shown}, so it is no filespace of its own; name it {found}"
         ));
     }
     (!is_directory(path))
-        .then(|| format!("{SETTING}: {shown} is not a directory, so it is no filespace of its own"))
+        .then(|| format!("{shown} is not a directory, so it is no filespace of its own"))
 }
 
 #[cfg(test)]

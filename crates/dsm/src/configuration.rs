@@ -161,11 +161,22 @@ pub fn virtual_faults(options: &Options) -> Vec<Fault> {
 
 /// Returns the directories that VIRTUALMOUNTPOINT names, without slashes at their ends.
 pub fn virtual_points(options: &Options) -> Vec<Vec<u8>> {
-    let without_slash = |entry: &&Entry| match entry.value.trim_ascii() {
+    options.all(VIRTUAL).into_iter().map(virtual_point).collect()
+}
+
+/// Returns the directory that a line of VIRTUALMOUNTPOINT names.
+fn virtual_point(entry: &Entry) -> Vec<u8> {
+    match entry.value.trim_ascii() {
         [path @ .., b'/'] if !path.is_empty() => path.to_vec(),
         path => path.to_vec(),
-    };
-    options.all(VIRTUAL).iter().map(without_slash).collect()
+    }
+}
+
+/// Returns the directory that the line makes a filespace, if it is one of VIRTUALMOUNTPOINT with a
+/// directory that can be one.
+pub fn made_virtual(entry: &Entry) -> Option<Vec<u8>> {
+    let path = (entry.definition.name() == VIRTUAL).then(|| virtual_point(entry))?;
+    is_plain_directory(&path).then_some(path)
 }
 
 fn command_keys(options: &Options) -> Vec<Key> {

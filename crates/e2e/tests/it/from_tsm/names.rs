@@ -213,6 +213,13 @@ fn a_virtual_mount_point_is_a_file_space_of_its_own() {
 
     fs::write(&system, text.replace(own, "own")).unwrap();
     dsm("check").expect(&[4]).says("own is no directory below the root");
+    let link = format!("{}/link", site.tree());
+    std::os::unix::fs::symlink(own, &link).unwrap();
+    for (named, reason) in [(&link, "link is not a directory"), (&format!("{link}/x"), "name it")] {
+        fs::create_dir_all(format!("{own}/x")).unwrap();
+        fs::write(&system, text.replace(own, named)).unwrap();
+        dsm("check").expect(&[4]).says("refused").says(reason);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dsm::configuration::domain;
+use dsm::configuration::{domain, made_virtual};
 use dsm::forms::Forms;
 use dsm::options::{Entry, Fate, Fault, Stanza, Verdict, find_exactly};
 use dsm::selection::Statement;
@@ -120,13 +120,17 @@ fn stanza_line(stanza: &Stanza) -> LineDocument {
 }
 
 fn option_line(entry: &Entry, verdict: &Verdict) -> LineDocument {
-    LineDocument {
+    let line = LineDocument {
         place: entry.place.to_string(),
         option: entry.definition.name(),
         value: shown_value(entry),
         fate: verdict.fate.word(),
         reason: verdict.fate.to_string(),
         remark: verdict.remark.map(str::to_owned),
+    };
+    match made_virtual(entry).and_then(|path| client::obstacle(&path)) {
+        Some(reason) => LineDocument { fate: "refused", reason, ..line },
+        None => line,
     }
 }
 
