@@ -13,7 +13,7 @@ use crate::link::archives::DeletionSummary;
 use crate::link::versions::Selection;
 use crate::list;
 use crate::options::{DeleteOptions, ListContent, ListOptions, VerifyOptions};
-use crate::path::{normalise, places};
+use crate::path::{normalise, only_named, places};
 use crate::progress::Progress;
 use crate::report::{BackupReport, Failure};
 use crate::restore::verify;
@@ -22,6 +22,7 @@ use crate::restore::verify;
 pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<DeletionSummary, ClientError> {
     let path = normalise(&options.path)?;
     let filespaces = link.filespaces_of(options.archive)?;
+    let filespaces = only_named(filespaces, options.filespace.as_deref())?;
     for place in places(filespaces.iter().map(Vec::as_slice), &path) {
         let deletion = link.delete(&Selection::of_subtree(&place), options)?;
         if deletion.versions > 0 {

@@ -7,7 +7,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
 use crate::options::{ListContent, ListOptions};
-use crate::path::{Place, absolute, normalise, places};
+use crate::path::{Place, absolute, normalise, only_named, places};
 use crate::remains::nothing_stored;
 
 /// Version of an object.
@@ -30,6 +30,7 @@ pub(crate) fn run(
     visit: &mut dyn FnMut(&ListedVersion) -> bool,
 ) -> Result<(), ClientError> {
     let filespaces = link.filespaces_of(options.archive)?;
+    let filespaces = only_named(filespaces, options.filespace.as_deref())?;
     let Some(path) = &options.path else {
         let mut unreadable = None;
         for filespace in filespaces {

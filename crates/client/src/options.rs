@@ -106,6 +106,8 @@ pub const STREAM_FILESPACE: &[u8] = b"/stdin";
 pub enum Origin {
     #[default]
     Backups,
+    /// The backups of this filespace alone.
+    Filespace(Vec<u8>),
     /// The newest of these archives that has the path.
     Archives(ArchiveFilter),
 }
@@ -122,6 +124,8 @@ pub struct ArchiveFilter {
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub path: Vec<u8>,
+    /// Filespace to delete from; `None` takes the innermost one that has the path.
+    pub filespace: Option<Vec<u8>>,
     /// Archive to delete from; `None` deletes backups.
     pub archive: Option<u64>,
     /// True to delete active versions.
@@ -235,6 +239,8 @@ pub struct ListOptions {
     pub all_versions: bool,
     /// Archive to list; `None` lists backups.
     pub archive: Option<u64>,
+    /// Filespace to list; `None` takes the innermost one that has the path.
+    pub filespace: Option<Vec<u8>>,
 }
 
 /// Options of a search for stored objects.

@@ -115,6 +115,25 @@ fn candidates<'a>(filespaces: impl Iterator<Item = &'a [u8]>, path: &[u8]) -> Ve
     places
 }
 
+/// Returns those of `filespaces` in which a command looks: all, or the one that is `named`.
+pub(crate) fn only_named(
+    mut filespaces: Vec<Vec<u8>>,
+    named: Option<&[u8]>,
+) -> Result<Vec<Vec<u8>>, ClientError> {
+    let Some(named) = named else { return Ok(filespaces) };
+    let named = normalise(named)?;
+    filespaces.retain(|name| mount_point(name) == named);
+    if filespaces.is_empty() {
+        let shown = model::escaped(&named);
+        let message = format!(
+            "the server has no filespace {shown}; 'holdfast list' without a path shows the \
+             filespaces"
+        );
+        return Err(ClientError::new(ErrorKind::NotFound, message));
+    }
+    Ok(filespaces)
+}
+
 fn place(filespace: &[u8], path: &[u8]) -> Option<Place> {
     let within = match mount_point(filespace) {
         b"/" => path,
@@ -158,6 +177,15 @@ mod tests {
         check("/homer", &[["/", "/", "homer"]]);
         check("/home/x", &[["/home", "/", "x"], ["/", "/home/", "x"]]);
         check("/", &[["/", "", ""]]);
+    }
+
+    #[test]
+    fn a_named_filespace_is_the_only_one() {
+        let filespaces = || [&b"/"[..], b"/home"].map(<[u8]>::to_vec).to_vec();
+        let named = |name: &[u8]| only_named(filespaces(), Some(name));
+        assert_eq!(named(b"/home/").expect("it is there"), [b"/home"]);
+        assert_eq!(named(b"/hom").expect_err("it is not there").kind, ErrorKind::NotFound);
+        assert_eq!(only_named(filespaces(), None).expect("all are there"), filespaces());
     }
 
     #[test]

@@ -136,7 +136,9 @@ fn failure_of(
     path: &[u8],
 ) -> Result<String, ClientError> {
     let absence = match &options.origin {
-        Origin::Backups => nothing_stored(link, &origins[0], path, &options.which),
+        Origin::Backups | Origin::Filespace(_) => {
+            nothing_stored(link, &origins[0], path, &options.which)
+        }
         Origin::Archives(_) => not_archived(path),
     };
     absence.one_of_several(options.paths.len())

@@ -100,6 +100,12 @@ pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
     of_node(&paths.iter().map(|path| bytes(path)).collect::<Vec<_>>())
 }
 
+/// Returns the name of the filespace that a command names.
+pub(crate) fn filespace(named: Option<&Path>) -> Result<Option<Vec<u8>>, CommandError> {
+    let Some(named) = named else { return Ok(None) };
+    Ok(of_node(&[bytes(named)])?.pop())
+}
+
 /// Returns the absolute forms of `paths`, which may have wildcards. Then a slash at the end stays:
 /// it says that only directories are meant.
 pub(crate) fn patterns(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {

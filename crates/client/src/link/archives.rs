@@ -10,6 +10,7 @@ use super::portions::{self, Section};
 use super::versions::Selection;
 use crate::error::{ClientError, ErrorKind, shortened};
 use crate::options::{ArchiveFilter, DeleteOptions, Origin};
+use crate::path::only_named;
 
 /// Archive, as the server knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -163,6 +164,7 @@ impl Link {
     ) -> Result<Vec<Vec<Vec<u8>>>, ClientError> {
         Ok(match origin {
             Origin::Backups => vec![self.filespaces_of(None)?],
+            Origin::Filespace(name) => vec![only_named(self.filespaces_of(None)?, Some(name))?],
             Origin::Archives(filter) => {
                 let archives = self.archives_matching(filter)?;
                 archives.into_iter().map(|archive| archive.filespaces).collect()

@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use e2e::harness::{Image, Node};
+use e2e::harness::{Image, Node, Outcome};
 use e2e::manifest::assert_same;
 
 use crate::scene::{Scene, manifest, names, plant_files, root_or_skip};
@@ -81,6 +81,67 @@ fn a_second_deletion_of_a_filespace_spares_the_one_around_it() {
     let out = scene.scratch.folder("out");
     scene.node.restore(&own, &out, &[]).expect(&[0]);
     assert_same(&manifest(&own), &manifest(&out.join("own")));
+}
+
+/// A file in a directory that has become a filespace: its older version is in the filespace around
+/// that directory.
+struct Moved {
+    scene: Scene,
+    own: PathBuf,
+    letter: PathBuf,
+    /// Name of the filespace around the directory.
+    around: String,
+}
+
+impl Moved {
+    fn new() -> Self {
+        let scene = Scene::with_files(9, 100);
+        let own = scene.tree.join("own");
+        let letter = own.join("letter");
+        fs::create_dir(&own).unwrap();
+        fs::write(&letter, "older").unwrap();
+        scene.backup();
+        let rows = scene.node.run(&["list", "--json"]).expect(&[0]).json_lines();
+        let around = rows[0]["filespace"].as_str().unwrap().to_owned();
+        make_virtual(&scene.node, &own);
+        fs::write(&letter, "the newer one").unwrap();
+        scene.node.backup(&own, &[]).expect(&[0]);
+        scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+        Self { scene, own, letter, around }
+    }
+
+    /// Runs a command on the file.
+    fn run(&self, command: &str, words: &[&str]) -> Outcome {
+        let path = self.letter.to_str().unwrap();
+        self.scene.node.run(&[&[command, path], words].concat())
+    }
+}
+
+#[test]
+fn a_command_takes_the_versions_of_a_filespace_that_it_names() {
+    let moved = Moved::new();
+    let around = ["--filespace", &moved.around];
+    let sizes = |words: &[&str]| -> Vec<u64> {
+        let listed = moved.run("list", &[&["--inactive", "--json"], words].concat());
+        let rows = listed.expect(&[0]).json_lines();
+        rows.iter().map(|row| row["size"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(sizes(&[]), [13]);
+    assert_eq!(sizes(&around), [5]);
+    let out = moved.scene.scratch.folder("out");
+    let words = [&["--inactive"], &around[..]].concat();
+    moved.scene.node.restore(&moved.letter, &out, &words).expect(&[0]);
+    assert_eq!(fs::read(out.join("letter")).unwrap(), b"older");
+    moved
+        .run("list", &["--filespace", "/no/such"])
+        .expect(&[12])
+        .says("no filespace /no/such");
+
+    moved.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    moved.run("delete", &around).expect(&[0]);
+    moved.run("list", &words).expect(&[12]);
+    assert_eq!(sizes(&[]), [13]);
+    assert_eq!(names(&moved.own), [b"letter"]);
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Delete from this archive, not from backups
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["active", "inactive"])]
     archive: Option<u64>,
+    /// Delete from this filespace, in place of the innermost one that has PATH
+    #[arg(long, value_name = "FS", conflicts_with = "archive")]
+    filespace: Option<PathBuf>,
     /// Delete active versions only
     #[arg(long, conflicts_with = "inactive")]
     active: bool,
@@ -44,6 +47,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let mut paths = path::on_node(std::slice::from_ref(&args.path))?;
     let options = DeleteOptions {
         path: paths.pop().unwrap_or_default(),
+        filespace: path::filespace(args.filespace.as_deref())?,
         archive: args.archive,
         active: !args.inactive,
         inactive: !args.active,

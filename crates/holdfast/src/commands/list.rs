@@ -36,6 +36,9 @@ pub(crate) struct Args {
     /// List the versions that were active at this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse, requires = "path")]
     at: Option<ServerTime>,
+    /// List from this filespace only, in place of the innermost one that has PATH
+    #[arg(long, value_name = "FS", requires = "path", conflicts_with = "archive")]
+    filespace: Option<PathBuf>,
     /// Also list everything below the directories in PATH
     #[arg(long, short, requires = "path")]
     recursive: bool,
@@ -61,9 +64,11 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 
 fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, CommandError> {
     let which = VersionChoice { at: args.at, inactive: args.inactive };
-    let origin = match args.archive {
-        None => Origin::Backups,
-        Some(_) => {
+    let filespace = path::filespace(args.filespace.as_deref())?;
+    let origin = match (args.archive, &filespace) {
+        (None, None) => Origin::Backups,
+        (None, Some(name)) => Origin::Filespace(name.clone()),
+        (Some(_), _) => {
             Origin::Archives(ArchiveFilter { number: args.archive, ..ArchiveFilter::default() })
         }
     };
@@ -93,9 +98,14 @@ fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, 
         };
         let paths = if args.recursive { client::topmost(paths) } else { paths };
         for path in paths {
-            let (path, which, archive) = (Some(path), which.clone(), args.archive);
-            let options =
-                ListOptions { path, which, content, all_versions: args.inactive, archive };
+            let options = ListOptions {
+                path: Some(path),
+                which: which.clone(),
+                content,
+                all_versions: args.inactive,
+                archive: args.archive,
+                filespace: filespace.clone(),
+            };
             client.list(&options, &mut |version| shown.visit(version, || show(version)))?;
             if shown.is_ended() {
                 break;

@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Also restore objects that no longer exist, in their last state
     #[arg(long)]
     inactive: bool,
+    /// Restore from this filespace only, in place of the innermost one that has each path
+    #[arg(long, value_name = "FS")]
+    filespace: Option<PathBuf>,
     /// Condition under which an existing object that differs is replaced [default: replace in
     /// client.toml, otherwise no]
     #[arg(long, value_name = "WHEN", value_enum)]
@@ -65,7 +68,8 @@ pub(crate) struct Args {
     /// Restore files of at least this size as stubs, whose content is recalled when it is needed;
     /// their file system must be managed, see 'holdfast hsm'
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
-    #[arg(conflicts_with_all = ["to", "at", "inactive", "replace", "from_node", "directories"])]
+    #[arg(conflicts_with_all = ["to", "at", "inactive", "filespace", "replace"])]
+    #[arg(conflicts_with_all = ["from_node", "directories"])]
     stubs_from: Option<u64>,
     /// Restore directories with their attributes, and no files
     #[arg(long, value_name = "WHICH", value_enum)]
@@ -118,11 +122,13 @@ impl From<ReplaceArg> for ReplaceRule {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let args = Args { link: args.reading.link(&args.link), ..args };
     let which = VersionChoice { at: args.at, inactive: args.inactive };
+    let filespace = path::filespace(args.filespace.as_deref())?;
+    let origin = filespace.map_or(Origin::Backups, Origin::Filespace);
     let choice = PathChoice {
         paths: &args.paths,
         filelist: &args.filelist,
         which: &which,
-        origin: &Origin::Backups,
+        origin: &origin,
         directories: args.directories,
     };
     let matches = choice.matches(&args.link, context)?;
@@ -131,7 +137,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         to: args.to.as_deref().map(path::absolute).transpose()?,
         which,
         replace: replace_rule(args.replace, &args.link, context)?,
-        origin: Origin::Backups,
+        origin,
         part: match (args.stubs_from, args.directories) {
             (Some(least), _) => RestorePart::WithoutFilesFrom(least),
             (None, directories) => directories.map_or(RestorePart::Whole, Into::into),

@@ -87,7 +87,14 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
                 paths
             }
         };
-        let order = |path| DeleteOptions { path, archive: None, active, inactive, dry_run: false };
+        let order = |path| DeleteOptions {
+            path,
+            filespace: None,
+            archive: None,
+            active,
+            inactive,
+            dry_run: false,
+        };
         orders.extend(paths.into_iter().map(order));
     }
     if !is_agreed(session, &client, &orders, "Delete these backups?")? {
@@ -208,7 +215,7 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
 
 /// Returns the order for all versions at and below a path.
 fn everything(path: Vec<u8>, archive: Option<u64>) -> DeleteOptions {
-    DeleteOptions { path, archive, active: true, inactive: true, dry_run: false }
+    DeleteOptions { path, filespace: None, archive, active: true, inactive: true, dry_run: false }
 }
 
 pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {

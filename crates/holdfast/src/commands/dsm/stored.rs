@@ -168,6 +168,7 @@ fn list(
         content,
         all_versions: filter.all_versions,
         archive: filter.archive,
+        filespace: None,
     };
     match client.list(&options, visit) {
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
