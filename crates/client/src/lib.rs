@@ -579,4 +579,10 @@ impl Client {
     ) -> Result<(), ClientError> {
         list::run(&self.link, options, visit)
     }
+
+    /// Returns the filespaces that have versions for a list of these options, too, beside the one
+    /// whose versions the list shows: the innermost one that has any.
+    pub fn elsewhere(&self, options: &ListOptions) -> Result<Vec<Vec<u8>>, ClientError> {
+        list::elsewhere(&self.link, options)
+    }
 }

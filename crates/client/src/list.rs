@@ -8,7 +8,7 @@ use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
 use crate::options::{ListContent, ListOptions};
 use crate::path::{Place, absolute, normalise, only_named, places};
-use crate::remains::nothing_stored;
+use crate::remains::{self, nothing_stored};
 
 /// Version of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +60,19 @@ pub(crate) fn run(
             ClientError::new(ErrorKind::NotFound, message)
         }
     })
+}
+
+/// Returns the filespaces that have versions of the path for the options, too, beside the one whose
+/// versions a list shows.
+pub(crate) fn elsewhere(link: &Link, options: &ListOptions) -> Result<Vec<Vec<u8>>, ClientError> {
+    let (Some(path), None, None) = (&options.path, options.archive, &options.filespace) else {
+        return Ok(Vec::new());
+    };
+    let path = normalise(path)?;
+    let filespaces = link.filespaces_of(None)?;
+    let places = places(filespaces.iter().map(Vec::as_slice), &path);
+    let select = |place: &Place| with_options(Selection::of_subtree(place), options);
+    remains::elsewhere(link, &places, &select)
 }
 
 fn select(place: &Place, options: &ListOptions) -> Selection {

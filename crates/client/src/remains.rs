@@ -1,10 +1,12 @@
 //! Remains: versions of a path that a command did not select, and the options that select them.
 
+use model::DirPath;
+
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::Selection;
 use crate::options::VersionChoice;
-use crate::path::places;
+use crate::path::{Place, places};
 
 /// A path of which the server has nothing that a command selects.
 pub(crate) struct Absence {
@@ -79,13 +81,54 @@ pub(crate) fn no_archived_match(pattern: &[u8]) -> ClientError {
 
 /// Returns true if the server has a version of `selection`.
 pub(crate) fn has_any(link: &Link, selection: &Selection) -> Result<bool, ClientError> {
+    has_beside(link, selection, None)
+}
+
+/// Does the same without the objects of the directory `left_out`.
+fn has_beside(
+    link: &Link,
+    selection: &Selection,
+    left_out: Option<&DirPath>,
+) -> Result<bool, ClientError> {
     let mut listing = link.list(selection)?;
     while let Some(entries) = listing.next()? {
-        if !entries.is_empty() {
+        if entries.iter().any(|entry| left_out != Some(&*entry.directory)) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Returns the filespaces of `places`, which are those of one path, that have versions of the path
+/// beside the filespace from which a command takes it: the first one that has any. `select` returns
+/// the versions at a place that count.
+pub(crate) fn elsewhere(
+    link: &Link,
+    places: &[Place],
+    select: &dyn Fn(&Place) -> Selection,
+) -> Result<Vec<Vec<u8>>, ClientError> {
+    if places.len() < 2 {
+        return Ok(Vec::new());
+    }
+    let mut taken: Option<&Place> = None;
+    let mut others: Vec<Vec<u8>> = Vec::new();
+    for place in places {
+        // The filespace around another one has its root directory, which is no older version of it.
+        let is_root = taken.is_some_and(|taken| taken.name.is_none());
+        let left_out = is_root.then_some(&place.directory);
+        if !has_beside(link, &select(place), left_out)? {
+            continue;
+        }
+        match taken {
+            None => taken = Some(place),
+            Some(taken) => {
+                if taken.filespace != place.filespace && !others.contains(&place.filespace) {
+                    others.push(place.filespace.clone());
+                }
+            }
+        }
+    }
+    Ok(others)
 }
 
 /// Returns the reason why a path has no version of `which`. `subject` stands for the path in a

@@ -128,6 +128,15 @@ fn a_command_takes_the_versions_of_a_filespace_that_it_names() {
     };
     assert_eq!(sizes(&[]), [13]);
     assert_eq!(sizes(&around), [5]);
+    let hint = format!("--inactive --filespace {}'", moved.around);
+    moved.run("list", &["--inactive"]).expect(&[0]).says(&hint);
+    let of_own = ["list", moved.own.to_str().unwrap(), "--inactive"];
+    moved.scene.node.run(&of_own).expect(&[0]).says(&hint);
+    let chosen = ["--inactive", "--filespace", &moved.around];
+    for words in [&chosen[..0], &chosen[..]] {
+        let listed = moved.run("list", words);
+        assert!(!listed.stderr.contains("--filespace"), "{listed}");
+    }
     let out = moved.scene.scratch.folder("out");
     let words = [&["--inactive"], &around[..]].concat();
     moved.scene.node.restore(&moved.letter, &out, &words).expect(&[0]);

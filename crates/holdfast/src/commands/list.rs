@@ -88,10 +88,12 @@ fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, 
         [start @ .., b'/'] if !start.is_empty() => start,
         path => path,
     };
+    let mut others = Vec::new();
     resumable(&waiter, |client, shown| {
         let paths = client.expand(path, &which, &origin)?;
+        let is_literal = paths.iter().all(|found| found == literal);
         // A pattern names objects, and not their contents.
-        let content = match (args.recursive, paths.iter().all(|found| found == literal)) {
+        let content = match (args.recursive, is_literal) {
             (true, _) => ListContent::Everything,
             (false, true) => ListContent::Direct,
             (false, false) => ListContent::None,
@@ -110,9 +112,20 @@ fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, 
             if shown.is_ended() {
                 break;
             }
+            if is_literal {
+                // A server that cannot answer has no effect on the list.
+                others = client.elsewhere(&options).unwrap_or_default();
+            }
         }
         Ok(())
     })?;
+    let (path, inactive) = (escaped(literal), if args.inactive { " --inactive" } else { "" });
+    for name in others.iter().map(|name| escaped(name)) {
+        context.output.note(&format!(
+            "the filespace {name} has versions of {path}, too: 'holdfast list {path}{inactive} \
+             --filespace {name}' shows them"
+        ));
+    }
     Ok(DONE)
 }
 
