@@ -13,7 +13,7 @@ use policy::settings::is_plain_directory;
 
 use crate::options::{Entry, Fault, Options};
 
-pub(crate) use domain::braceless;
+pub(crate) use domain::braced;
 pub use domain::{Domain, DomainError, domain};
 
 /// Value of a key of `client.toml`.

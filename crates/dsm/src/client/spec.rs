@@ -3,7 +3,7 @@
 
 use policy::Pattern;
 
-use crate::configuration::braceless;
+use crate::configuration::braced;
 
 /// Objects that an operand names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,6 +11,8 @@ pub struct Spec {
     /// Directory of the objects, without a slash at its end; empty for the root.
     pub directory: Vec<u8>,
     pub last: Last,
+    /// Filespace of the objects, if braces mark it.
+    pub filespace: Option<Vec<u8>>,
 }
 
 /// Last part of an operand.
@@ -27,7 +29,10 @@ pub enum Last {
 impl Spec {
     /// Parses an operand. A relative one is in the directory `working`.
     pub fn parse(operand: &[u8], working: &[u8]) -> Result<Self, String> {
-        let path = braceless(operand);
+        let (filespace, path) = match braced(operand) {
+            Some((filespace, path)) => (Some(filespace), path),
+            None => (None, operand.to_vec()),
+        };
         if path.is_empty() {
             return Err("an empty name stands for nothing; name a file or a directory".to_owned());
         }
@@ -61,7 +66,8 @@ impl Spec {
             }
             Some(name) => Last::Named(name.to_vec()),
         };
-        Ok(Self { directory, last })
+        let filespace = filespace.filter(|name| name.starts_with(b"/"));
+        Ok(Self { directory, last, filespace })
     }
 
     /// Returns the operand for the object at an absolute path, whatever its name is.
@@ -70,8 +76,12 @@ impl Spec {
         let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         let name = path.get(end + 1..).unwrap_or_default();
         match name.is_empty() {
-            true => Self { directory: Vec::new(), last: Last::Everything },
-            false => Self { directory: path[..end].to_vec(), last: Last::Named(name.to_vec()) },
+            true => Self { directory: Vec::new(), last: Last::Everything, filespace: None },
+            false => Self {
+                directory: path[..end].to_vec(),
+                last: Last::Named(name.to_vec()),
+                filespace: None,
+            },
         }
     }
 
@@ -196,6 +206,16 @@ mod tests {
         for wrong in ["", "/a/*/b", "/a/.."] {
             assert!(Spec::parse(wrong.as_bytes(), b"/").is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn braces_name_the_filespace_of_the_objects() {
+        let filespace = |operand: &str| spec(operand).filespace;
+        assert_eq!(filespace("{/}home/ann/*"), Some(b"/".to_vec()));
+        assert_eq!(filespace("{/home}/ann"), Some(b"/home".to_vec()));
+        assert_eq!(filespace("/home/ann"), None);
+        assert_eq!(filespace("{x}/ann"), None);
+        check("{/home}/", "/home", "/home");
     }
 
     #[track_caller]

@@ -98,20 +98,24 @@ fn add(domain: &mut Domain, word: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a path without the braces that mark its file system, as in `{/home}/ann`.
-pub(crate) fn braceless(path: &[u8]) -> Vec<u8> {
-    let Some(inner) = path.strip_prefix(b"{") else { return path.to_vec() };
-    let Some(end) = inner.iter().position(|&byte| byte == b'}') else { return path.to_vec() };
+/// Splits a path whose file system is marked by braces, as in `{/home}/ann`. Returns the file system,
+/// and the path without the braces.
+pub(crate) fn braced(path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let inner = path.strip_prefix(b"{")?;
+    let end = inner.iter().position(|&byte| byte == b'}')?;
     let (filesystem, rest) = (&inner[..end], &inner[end + 1..]);
-    let filesystem = filesystem.strip_suffix(b"/").unwrap_or(filesystem);
-    let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-    if rest.is_empty() && filesystem.is_empty() {
-        return b"/".to_vec();
-    }
-    match rest.is_empty() {
-        true => filesystem.to_vec(),
-        false => [filesystem, b"/", rest].concat(),
-    }
+    let above = filesystem.strip_suffix(b"/").unwrap_or(filesystem);
+    let filesystem = if above.is_empty() { b"/" } else { above };
+    let whole = match rest.strip_prefix(b"/").unwrap_or(rest) {
+        b"" if rest.is_empty() => filesystem.to_vec(),
+        rest => [above, b"/", rest].concat(),
+    };
+    Some((filesystem.to_vec(), whole))
+}
+
+/// Returns a path without the braces that mark its file system.
+fn braceless(path: &[u8]) -> Vec<u8> {
+    braced(path).map_or_else(|| path.to_vec(), |(_, path)| path)
 }
 
 fn without_end(mut path: Vec<u8>) -> Vec<u8> {
@@ -191,10 +195,17 @@ mod tests {
             ("{/}etc", "/etc"),
             ("{/}", "/"),
             ("{/home}", "/home"),
+            ("{/home}/", "/home/"),
+            ("{/home/}ann", "/home/ann"),
+            ("{/}/", "/"),
             ("/home/{x}", "/home/{x}"),
             ("{/home", "{/home"),
         ] {
             assert_eq!(braceless(path.as_bytes()), expected.as_bytes(), "{path}");
         }
+        let filesystem = |path: &str| braced(path.as_bytes()).map(|(filesystem, _)| filesystem);
+        assert_eq!(filesystem("{/home/}ann"), Some(b"/home".to_vec()));
+        assert_eq!(filesystem("{/}etc"), Some(b"/".to_vec()));
+        assert_eq!(filesystem("/home/{x}"), None);
     }
 }

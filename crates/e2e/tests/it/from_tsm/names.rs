@@ -222,6 +222,44 @@ fn a_virtual_mount_point_is_a_file_space_of_its_own() {
     }
 }
 
+/// Versions from before a directory was made a file space are in the one around it, which braces
+/// name.
+#[test]
+fn braces_name_the_file_space_of_a_version() {
+    let site = Site::new(3);
+    let own = site.scene.tree.join("own");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("letter"), "older").unwrap();
+    site.dsmc(&["i", &format!("{}/", site.tree()), "-su=yes"]).expect(&[0]);
+    let rows = site.dsmc(&["q", "fi", "-json"]).expect(&[0]).json_lines();
+    let around = rows[0]["filespace"].as_str().unwrap().to_owned();
+    fs::write(own.join("letter"), "the newer one").unwrap();
+    crate::settings::configure(
+        &site.scene.node,
+        &format!("virtual_filespaces = ['{}']", own.display()),
+    );
+    site.dsmc(&["i", &format!("{}/", own.display()), "-su=yes"]).expect(&[0]);
+    site.scene.node.backup(&site.scene.tree, &["--confirm-expire"]).expect(&[0]);
+
+    let letter = own.join("letter").display().to_string();
+    let in_braces = format!("{{{around}}}{}", letter.strip_prefix(around.as_str()).unwrap());
+    let sizes = |operand: &str| -> Vec<u64> {
+        let shown = site.dsmc(&["q", "ba", operand, "-inactive", "-json"]).expect(&[0, 8]);
+        shown.json_lines().iter().map(|row| row["size"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(sizes(&letter), [13]);
+    assert_eq!(sizes(&in_braces), [5]);
+    let out = site.scene.scratch.join("out").display().to_string();
+    site.dsmc(&["restore", &in_braces, &out, "-inactive"]).expect(&[0]);
+    assert_eq!(fs::read(&out).unwrap(), b"older");
+    site.dsmc(&["expire", &in_braces, "-noprompt"]).expect(&[12]).says("ANS1107E");
+    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    site.dsmc(&["delete", "backup", &in_braces, "-deltype=all", "-noprompt"])
+        .expect(&[0]);
+    assert_eq!(sizes(&in_braces), [] as [u64; 0]);
+    assert_eq!(sizes(&letter), [13]);
+}
+
 #[test]
 fn details_of_a_version_are_the_times_and_the_inode_of_its_file() {
     use std::os::unix::fs::MetadataExt as _;

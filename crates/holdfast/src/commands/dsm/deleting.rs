@@ -89,7 +89,7 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
         };
         let order = |path| DeleteOptions {
             path,
-            filespace: None,
+            filespace: spec.filespace.clone(),
             archive: None,
             active,
             inactive,
@@ -201,7 +201,8 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
                 }
                 true
             })?;
-            orders.extend(paths.into_iter().map(|path| everything(path, Some(archive.number))));
+            let order = |path| everything(path, spec.filespace.clone(), Some(archive.number));
+            orders.extend(paths.into_iter().map(order));
         }
     }
     if !is_agreed(session, &client, &orders, "Delete these archived objects?")? {
@@ -213,9 +214,9 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     Ok(if is_whole { code } else { NOT_DONE })
 }
 
-/// Returns the order for all versions at and below a path.
-fn everything(path: Vec<u8>, archive: Option<u64>) -> DeleteOptions {
-    DeleteOptions { path, filespace: None, archive, active: true, inactive: true, dry_run: false }
+/// Returns the order for all versions at and below a path of a filespace.
+fn everything(path: Vec<u8>, filespace: Option<Vec<u8>>, archive: Option<u64>) -> DeleteOptions {
+    DeleteOptions { path, filespace, archive, active: true, inactive: true, dry_run: false }
 }
 
 pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
@@ -229,10 +230,11 @@ pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
         _ => return Err(CommandError::new("ANS1089E name one file space, or its number")),
     };
     let shown = model::escaped(&name);
-    let mut orders = vec![everything(name.clone(), None)];
+    let order = |archive| everything(name.clone(), Some(name.clone()), archive);
+    let mut orders = vec![order(None)];
     for archive in client.archives()? {
         if archive.mount_points.contains(&name) {
-            orders.push(everything(name.clone(), Some(archive.number)));
+            orders.push(order(Some(archive.number)));
         }
     }
     let question = format!("Delete everything of the file space {shown}?");

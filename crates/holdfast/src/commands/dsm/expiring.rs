@@ -25,6 +25,7 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let specs = stored::named(session)?;
     let client = joining::connect(session)?;
+    specs.iter().try_for_each(|spec| check_filespace(&client, spec))?;
     let mounts: Vec<Vec<u8>> = stored::filespaces(&client)?
         .into_iter()
         .map(|filespace| filespace.name)
@@ -63,6 +64,22 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let lines = session_report(&totals, session.forms);
     session.say_all(lines);
     Ok(run.code)
+}
+
+/// Fails if braces name another filespace than the one that a backup of the objects looks at.
+fn check_filespace(client: &Client, spec: &Spec) -> Result<(), CommandError> {
+    let Some(named) = &spec.filespace else { return Ok(()) };
+    let path = spec.path();
+    let own = stored::filespace_of(client, &path)?;
+    if own == *named {
+        return Ok(());
+    }
+    let (named, own, path) = (model::escaped(named), model::escaped(&own), model::escaped(&path));
+    let message = format!(
+        "ANS1107E expire ends versions of the filespace '{own}', which has '{path}'; 'delete \
+         backup' with braces is for those of '{named}'"
+    );
+    Err(CommandError::new(message))
 }
 
 /// Returns true if an operand names an object with an active version.

@@ -190,7 +190,7 @@ fn directories(
 
 /// Returns the operand for everything in the directory that `spec` names.
 pub(super) fn content_of(spec: &Spec) -> Spec {
-    Spec { directory: spec.path(), last: Last::Everything }
+    Spec { directory: spec.path(), last: Last::Everything, filespace: spec.filespace.clone() }
 }
 
 /// Returns true if the operand names a directory, without a slash at its end.
@@ -264,7 +264,10 @@ pub(super) fn in_folders(
     destination: &[u8],
     preservation: Preservation,
 ) -> Result<Vec<Batch>, CommandError> {
-    let filespace = stored::filespace_of(client, &spec.path())?;
+    let filespace = match &spec.filespace {
+        Some(name) => name.clone(),
+        None => stored::filespace_of(client, &spec.path())?,
+    };
     let destination = folder(destination)?;
     let spec = as_content(spec, &paths);
     let placed = placements(&spec, &paths, &filespace, &destination, preservation);
@@ -320,7 +323,7 @@ fn run(session: &mut Session<'_>, batches: &[Batch], at: Option<&str>) -> Result
     for batch in batches.iter().filter(|batch| !batch.paths.is_empty()) {
         let at = batch.at.as_deref().or(at);
         let target = Target::make(batch)?;
-        let line = command_line(session, batch, (at, target.folder.as_deref()), replaces);
+        let line = command_line(session, batch, (at, target.folder.as_deref()), replaces)?;
         tally.run(session, &line, listed(&batch.paths))?;
         target.finish(batch, &line)?;
     }
@@ -340,7 +343,7 @@ fn is_replacing(
     for batch in batches.iter().filter(|batch| batch.rename.is_none() && !batch.paths.is_empty()) {
         let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
         let at = batch.at.as_deref().or(at);
-        let mut line = command_line(session, batch, (at, to.as_deref()), false);
+        let mut line = command_line(session, batch, (at, to.as_deref()), false)?;
         line.push("--dry-run".into());
         let home = session.home.clone();
         let input = listed(&batch.paths);
@@ -363,13 +366,24 @@ fn command_line(
     batch: &Batch,
     (at, to): (Option<&str>, Option<&Path>),
     replaces: bool,
-) -> Vec<OsString> {
+) -> Result<Vec<OsString>, CommandError> {
     let mut line = plan::restore(&session.command, session.options(), at, to);
     if replaces && let Some(last) = line.last_mut() {
         *last = "all".into();
     }
     line.extend(batch.directories.map(|which| format!("--directories={which}").into()));
-    line
+    line.extend(filespace_option(session)?);
+    Ok(line)
+}
+
+/// Returns the option for the filespace that the source of the command names in braces.
+fn filespace_option(session: &Session<'_>) -> Result<Option<OsString>, CommandError> {
+    if session.options().has("FILELIST") {
+        return Ok(None);
+    }
+    let (spec, _) = places(session)?;
+    let option = |name: Vec<u8>| OsString::from_vec([b"--filespace=", &name[..]].concat());
+    Ok(spec.filespace.map(option))
 }
 
 /// Returns the standard input of a command that reads a list.

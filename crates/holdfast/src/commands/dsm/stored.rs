@@ -128,7 +128,7 @@ pub(super) fn select(
     let mut is_directory = false;
     let mut goes_on = true;
     let named = matches!(spec.last, Last::Named(_));
-    let own = spec.path();
+    let (own, filespace) = (spec.path(), spec.filespace.as_deref());
     if named {
         let mut take = |version: &ListedVersion| {
             let object = StoredObject::of(version);
@@ -136,7 +136,7 @@ pub(super) fn select(
             goes_on = !filter.takes(&object) || visit(object);
             goes_on
         };
-        list(client, own.clone(), ListContent::None, filter, &mut take)?;
+        list(client, own.clone(), ListContent::None, filter, filespace, &mut take)?;
         if !descends || !goes_on {
             return Ok(());
         }
@@ -151,7 +151,7 @@ pub(super) fn select(
         let object = StoredObject::of(version);
         !filter.takes(&object) || visit(object)
     };
-    list(client, top, content, filter, &mut take)
+    list(client, top, content, filter, filespace, &mut take)
 }
 
 /// Lists one path. A path that is not stored has no versions.
@@ -160,6 +160,7 @@ fn list(
     path: Vec<u8>,
     content: ListContent,
     filter: &Filter,
+    filespace: Option<&[u8]>,
     visit: &mut dyn FnMut(&ListedVersion) -> bool,
 ) -> Result<(), CommandError> {
     let options = ListOptions {
@@ -168,7 +169,7 @@ fn list(
         content,
         all_versions: filter.all_versions,
         archive: filter.archive,
-        filespace: None,
+        filespace: filespace.map(<[u8]>::to_vec),
     };
     match client.list(&options, visit) {
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
