@@ -249,6 +249,12 @@ fn braces_name_the_file_space_of_a_version() {
     };
     assert_eq!(sizes(&letter), [13]);
     assert_eq!(sizes(&in_braces), [5]);
+    let hint = format!("'query backup {in_braces}'");
+    site.dsmc(&["q", "ba", &letter, "-inactive"]).expect(&[0]).says(&hint);
+    for words in [vec![&*letter], vec![&*in_braces, "-inactive"]] {
+        let shown = site.dsmc(&[&["q", "ba"], &words[..]].concat()).expect(&[0]);
+        assert!(!shown.stderr.contains("file space"), "{shown}");
+    }
     let out = site.scene.scratch.join("out").display().to_string();
     site.dsmc(&["restore", &in_braces, &out, "-inactive"]).expect(&[0]);
     assert_eq!(fs::read(&out).unwrap(), b"older");

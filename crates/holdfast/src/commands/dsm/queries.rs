@@ -21,6 +21,7 @@ use super::session::Session;
 use super::stored::{self, Filter, StoredObject};
 use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
+use crate::output;
 use crate::path::JsonPath;
 
 const DAY_SECS: i64 = 24 * 3600;
@@ -140,6 +141,9 @@ fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
             }
             session.context.output.is_open()
         })?;
+        for operand in stored::elsewhere(client, spec, &filter) {
+            output::say(&format!("Another file space has versions, too: 'query backup {operand}'"));
+        }
     }
     Ok(summary.end(session))
 }

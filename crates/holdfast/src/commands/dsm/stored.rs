@@ -177,6 +177,33 @@ fn list(
     }
 }
 
+/// Returns the operands, in braces, for the versions that the operand would name in other file
+/// spaces than the one from which a query takes them.
+pub(super) fn elsewhere(client: &Client, spec: &Spec, filter: &Filter) -> Vec<String> {
+    let options = ListOptions {
+        path: Some(spec.path()),
+        which: filter.which.clone(),
+        content: ListContent::Everything,
+        all_versions: filter.all_versions,
+        archive: None,
+        filespace: spec.filespace.clone(),
+    };
+    // A server that cannot answer has no effect on the query.
+    let others = client.elsewhere(&options).unwrap_or_default();
+    others.iter().map(|filespace| in_braces(filespace, spec)).collect()
+}
+
+/// Returns the operand for the same objects of this file space.
+fn in_braces(filespace: &[u8], spec: &Spec) -> String {
+    let path = match &spec.last {
+        Last::Named(_) => spec.path(),
+        Last::Everything => [&spec.directory[..], b"/*"].concat(),
+        Last::Matching(pattern) => [&spec.directory[..], b"/", pattern.as_bytes()].concat(),
+    };
+    let within = path.strip_prefix(filespace).unwrap_or(&path);
+    format!("{{{}}}{}", model::escaped(filespace), model::escaped(within))
+}
+
 /// Returns the working directory, for operands that are relative.
 pub(super) fn working_directory() -> Result<Vec<u8>, CommandError> {
     let working = std::env::current_dir();
@@ -250,4 +277,24 @@ pub(super) fn filespace_of(client: &Client, path: &[u8]) -> Result<Vec<u8>, Comm
         .filter(|name| holds(name))
         .max_by_key(Vec::len)
         .unwrap_or_else(|| b"/".to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operand_in_braces_names_the_same_objects() {
+        let check = |filespace: &str, operand: &str, expected: &str| {
+            let spec = Spec::parse(operand.as_bytes(), b"/").expect("an operand");
+            let found = in_braces(filespace.as_bytes(), &spec);
+            assert_eq!(found, expected, "{operand}");
+            let again = Spec::parse(found.as_bytes(), b"/").expect("an operand");
+            assert_eq!(again.filespace.as_deref(), Some(filespace.as_bytes()));
+            assert_eq!((again.path(), again.last), (spec.path(), spec.last));
+        };
+        check("/", "/srv/own/x", "{/}srv/own/x");
+        check("/srv", "/srv/own/", "{/srv}/own/*");
+        check("/srv", "/srv/own/*.c", "{/srv}/own/*.c");
+    }
 }
