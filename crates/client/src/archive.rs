@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use model::{Kind, Object};
+use model::{Kind, Object, mount_point};
 use sys::Dir;
 
 use crate::backup::NO_CHANGE_TIME;
@@ -18,23 +18,38 @@ use crate::progress::Progress;
 use crate::report::{BackupReport, Failure};
 use crate::restore::verify;
 
+/// Deletion of what is at and below a path, done or planned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathDeletion {
+    /// Filespace that has the versions.
+    pub filespace: Vec<u8>,
+    pub summary: DeletionSummary,
+}
+
 /// Deletes versions at the server, as `options` say.
-pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<DeletionSummary, ClientError> {
+pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<PathDeletion, ClientError> {
     let path = normalise(&options.path)?;
     let filespaces = link.filespaces_of(options.archive)?;
     let filespaces = only_named(filespaces, options.filespace.as_deref())?;
-    for place in places(filespaces.iter().map(Vec::as_slice), &path) {
-        let deletion = link.delete(&Selection::of_subtree(&place), options)?;
-        if deletion.versions > 0 {
-            return Ok(deletion);
+    let places = places(filespaces.iter().map(Vec::as_slice), &path);
+    let shown = model::escaped(&path);
+    for place in &places {
+        let summary = link.delete(&Selection::of_subtree(place), options)?;
+        if summary.versions > 0 {
+            let filespace = mount_point(&place.filespace).to_vec();
+            return Ok(PathDeletion { filespace, summary });
         }
-        if place.name.is_none() {
+        if place.name.is_none() && places.len() > 1 {
             // The path names a whole filespace. Once that is empty, the same command must not
             // delete what the filespace around it has.
-            break;
+            let message = format!(
+                "the filespace {shown} has no version to delete; --filespace names another \
+                 filespace that has versions of {shown}"
+            );
+            return Err(ClientError::new(ErrorKind::NotFound, message));
         }
     }
-    let message = format!("the server has no version of {} to delete", model::escaped(&path));
+    let message = format!("the server has no version of {shown} to delete");
     Err(ClientError::new(ErrorKind::NotFound, message))
 }
 

@@ -49,6 +49,7 @@ use std::time::Duration;
 use model::{BatchId, CopyId, DirPath, Name, Object, ServerTime};
 use sys::{Dir, ObjectStatus};
 
+pub use archive::PathDeletion;
 pub use backup::{
     BATCH_FILES_MAX, CopyFailure, ImageOptions, ImageReport, ImageSource, Migrant, StoredCopy,
     is_hidden,
@@ -252,7 +253,7 @@ impl Client {
     }
 
     /// Deletes versions of the node at the server, if the node has the right to.
-    pub fn delete(&self, options: &DeleteOptions) -> Result<DeletionSummary, ClientError> {
+    pub fn delete(&self, options: &DeleteOptions) -> Result<PathDeletion, ClientError> {
         archive::delete(&self.link, options)
     }
 

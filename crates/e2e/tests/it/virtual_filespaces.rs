@@ -147,7 +147,12 @@ fn a_command_takes_the_versions_of_a_filespace_that_it_names() {
         .says("no filespace /no/such");
 
     moved.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
-    moved.run("delete", &around).expect(&[0]);
+    let planned = moved.run("delete", &["--dry-run"]).expect(&[0]);
+    let planned = planned.says(&format!("Filespace: {}\n", moved.own.display()));
+    planned.says(&format!("--filespace {}'", moved.around));
+    let deleted = moved.run("delete", &[&around[..], &["--json"]].concat()).expect(&[0]);
+    assert_eq!(deleted.json()["filespace"], *moved.around, "{deleted}");
+    assert!(!deleted.stderr.contains("--filespace"), "{deleted}");
     moved.run("list", &words).expect(&[12]);
     assert_eq!(sizes(&[]), [13]);
     assert_eq!(names(&moved.own), [b"letter"]);

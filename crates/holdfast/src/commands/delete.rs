@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use client::{DeleteOptions, DeletionSummary};
+use client::{Client, DeleteOptions, DeletionSummary, ListContent, ListOptions, PathDeletion};
+use model::escaped;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
+use crate::path::JsonPath;
 use crate::waiter::LinkArgs;
 use crate::{moment, output, path, quantity};
 
@@ -53,16 +55,43 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         inactive: !args.active,
         dry_run: args.dry_run,
     };
-    let deletion = context.waiter(&args.link)?.client()?.delete(&options)?;
-    let versions = quantity::counted(deletion.versions, "version");
-    Ok(report(context, &deletion, "version", &format!("{versions} would be deleted.\n")))
+    let client = context.waiter(&args.link)?.client()?;
+    // Afterwards this filespace may have nothing that the others have, too.
+    let mut others = others(&client, &options);
+    let PathDeletion { filespace, summary } = client.delete(&options)?;
+    others.retain(|other| *other != filespace);
+    let versions = quantity::counted(summary.versions, "version");
+    let planned = format!("{versions} would be deleted.\n");
+    let code = report(context, (&summary, Some(filespace.as_slice())), "version", &planned);
+    let path = escaped(&options.path);
+    for other in others.iter().map(|other| escaped(other)) {
+        context.output.note(&format!(
+            "the filespace {other} has versions of {path}, too: 'holdfast delete {path} \
+             --filespace {other}' deletes those"
+        ));
+    }
+    Ok(code)
 }
 
-/// Reports a deletion of objects called `noun`, and returns the exit code. `otherwise` is said if
-/// nothing was deleted.
+/// Returns the filespaces that have versions of the path beside the one to delete from.
+fn others(client: &Client, options: &DeleteOptions) -> Vec<Vec<u8>> {
+    let options = ListOptions {
+        path: Some(options.path.clone()),
+        content: ListContent::Everything,
+        all_versions: true,
+        archive: options.archive,
+        filespace: options.filespace.clone(),
+        ..ListOptions::default()
+    };
+    // A server that cannot answer has no effect on the deletion.
+    client.elsewhere(&options).unwrap_or_default()
+}
+
+/// Reports a deletion of objects called `noun`, from one filespace if it has a path, and returns the
+/// exit code. `otherwise` is said if nothing was deleted.
 pub(crate) fn report(
     context: &mut Context,
-    deletion: &DeletionSummary,
+    (deletion, filespace): (&DeletionSummary, Option<&[u8]>),
     noun: &str,
     otherwise: &str,
 ) -> u8 {
@@ -74,8 +103,14 @@ pub(crate) fn report(
         None => DONE,
     };
     if context.output.is_json() {
-        context.output.json(&DeletionDocument::new(deletion));
+        let filespace = filespace.map(JsonPath);
+        context
+            .output
+            .json(&DeletionDocument { filespace, ..DeletionDocument::new(deletion) });
         return code;
+    }
+    if let Some(filespace) = filespace {
+        context.output.text(&format!("Filespace: {}\n", escaped(filespace)));
     }
     let deleted = quantity::counted(deletion.versions, noun);
     let are = quantity::are(deletion.versions);
@@ -94,6 +129,8 @@ pub(crate) fn report(
 #[derive(Serialize)]
 pub(crate) struct DeletionDocument<'a> {
     deletion: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filespace: Option<JsonPath<'a>>,
     versions: u64,
     details: &'a str,
     time: Option<String>,
@@ -104,6 +141,7 @@ impl<'a> DeletionDocument<'a> {
     pub(crate) fn new(deletion: &'a DeletionSummary) -> Self {
         Self {
             deletion: deletion.number,
+            filespace: None,
             versions: deletion.versions,
             details: &deletion.details,
             time: deletion.time.map(moment::rfc3339),

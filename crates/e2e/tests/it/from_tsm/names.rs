@@ -260,10 +260,16 @@ fn braces_name_the_file_space_of_a_version() {
     assert_eq!(fs::read(&out).unwrap(), b"older");
     site.dsmc(&["expire", &in_braces, "-noprompt"]).expect(&[12]).says("ANS1107E");
     site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
-    site.dsmc(&["delete", "backup", &in_braces, "-deltype=all", "-noprompt"])
-        .expect(&[0]);
+    let delete = |operand: &str| {
+        let words = ["delete", "backup", operand, "-deltype=all", "-noprompt"];
+        site.dsmc(&words).expect(&[0])
+    };
+    let deleted = delete(&letter).says(&format!("File space: {}\n", own.display()));
+    deleted.says(&format!("'delete backup {in_braces}'"));
+    assert_eq!(sizes(&in_braces), [5]);
+    let deleted = delete(&in_braces).says(&format!("File space: {around}\n"));
+    assert!(!deleted.stderr.contains("Another"), "{deleted}");
     assert_eq!(sizes(&in_braces), [] as [u64; 0]);
-    assert_eq!(sizes(&letter), [13]);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! `dsmc delete backup`, `delete archive`, `delete filespace` and `set event`.
 
+use std::collections::BTreeSet;
+
 use client::{
     ArchiveSummary, Client, ClientError, DeleteOptions, DeletionSummary, ErrorKind, ListContent,
-    ListOptions,
+    ListOptions, PathDeletion,
 };
 use dsm::client::{Last, Spec};
 use model::Kind;
@@ -15,12 +17,15 @@ use super::session::Session;
 use super::stored::{self, Filter};
 use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::moment;
+use crate::output;
+use crate::path::JsonPath;
 
 /// Sums over several deletions.
 #[derive(Default)]
 struct Sum {
     versions: u64,
     undone_by: Vec<(u64, String)>,
+    filespaces: BTreeSet<Vec<u8>>,
     damaged: bool,
 }
 
@@ -45,7 +50,15 @@ impl Sum {
             .iter()
             .map(|(number, until)| json!({"number": number, "until": until}))
             .collect();
-        session.document(&json!({"deleted": self.versions, "undone_by": undone_by}));
+        let filespaces: Vec<_> = self.filespaces.iter().map(|name| JsonPath(name)).collect();
+        session.document(&json!({
+            "deleted": self.versions,
+            "filespaces": filespaces,
+            "undone_by": undone_by,
+        }));
+        for filespace in &self.filespaces {
+            session.say(&format!("File space: {}", model::escaped(filespace)));
+        }
         let versions = session.forms.count(self.versions);
         session.say(&format!("Total number of objects deleted:{versions:>15}"));
         for (number, until) in &self.undone_by {
@@ -70,6 +83,7 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     }
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
     let mut orders = Vec::new();
+    let others = elsewhere(session, &client, &specs, &filter);
     let descends = session.descends();
     for spec in specs {
         // A directory is deleted with everything in it, as one deletion.
@@ -100,7 +114,26 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     if !is_agreed(session, &client, &orders, "Delete these backups?")? {
         return Ok(DONE);
     }
-    delete_all(session, &client, &orders)?.end(session)
+    let code = delete_all(session, &client, &orders)?.end(session)?;
+    for operand in others {
+        output::say(&format!("Another file space has versions, too: 'delete backup {operand}'"));
+    }
+    Ok(code)
+}
+
+/// Returns the operands for the versions that other file spaces have of what a command names. The
+/// names of a list may be too many to ask for each.
+fn elsewhere(
+    session: &Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+    filter: &Filter,
+) -> Vec<String> {
+    if session.options().has("FILELIST") {
+        return Vec::new();
+    }
+    let all = Filter { all_versions: true, ..filter.clone() };
+    specs.iter().flat_map(|spec| stored::elsewhere(client, spec, &all)).collect()
 }
 
 /// Asks a person whether all of this is deleted, unless the command has -noprompt. Rights, and that
@@ -118,7 +151,7 @@ fn is_agreed(
     for order in orders {
         match client.delete(&DeleteOptions { dry_run: true, ..order.clone() }) {
             Err(error) if error.kind == ErrorKind::NotFound => {}
-            found => versions += found.map_err(refused)?.versions,
+            found => versions += found.map_err(refused)?.summary.versions,
         }
     }
     if versions == 0 {
@@ -168,7 +201,11 @@ fn delete_all(
     for order in orders {
         match client.delete(order) {
             Err(error) if error.kind == ErrorKind::NotFound => {}
-            deletion => sum.add(session, &deletion.map_err(refused)?),
+            deletion => {
+                let PathDeletion { filespace, summary } = deletion.map_err(refused)?;
+                sum.add(session, &summary);
+                sum.filespaces.insert(filespace);
+            }
         }
     }
     Ok(sum)

@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     if !args.confirm {
         return Err(CommandError::new(unconfirmed(&images)));
     }
-    Ok(delete::report(context, &deletion, "image", "There is no such image any more.\n"))
+    Ok(delete::report(context, (&deletion, None), "image", "There is no such image any more.\n"))
 }
 
 /// Says which images the user has not confirmed.
