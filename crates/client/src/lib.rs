@@ -42,6 +42,7 @@ mod tuning;
 mod virtual_filespaces;
 mod wildcards;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -523,11 +524,13 @@ impl Client {
     }
 
     /// Calls `visit` with each object that differs between two times, until it returns false.
+    /// Returns the filespaces within the compared ones that have, or had, a part of the objects that
+    /// came or went: those may be there at the other time, too.
     pub fn diff(
         &self,
         options: &DiffOptions,
         visit: &mut dyn FnMut(&Difference) -> bool,
-    ) -> Result<(), ClientError> {
+    ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
         diff::run(&self.link, options, visit)
     }
 

@@ -15,6 +15,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Returns the place of the root of a filespace.
+    pub(crate) fn of_filespace(name: &[u8]) -> Self {
+        Self { filespace: name.to_vec(), directory: DirPath::above_root(), name: None }
+    }
+
     /// Returns the path that this place has if it is a directory.
     pub(crate) fn below(&self) -> DirPath {
         self.name.as_ref().map_or_else(DirPath::root, |name| self.directory.child(name))
@@ -143,12 +148,11 @@ fn place(filespace: &[u8], path: &[u8]) -> Option<Place> {
             _ => return None,
         },
     };
-    let filespace = filespace.to_vec();
     if within == b"/" {
-        return Some(Place { filespace, directory: DirPath::above_root(), name: None });
+        return Some(Place::of_filespace(filespace));
     }
     let (directory, name) = split(within)?;
-    Some(Place { filespace, directory, name: Some(name) })
+    Some(Place { filespace: filespace.to_vec(), directory, name: Some(name) })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use e2e::clock;
 use e2e::harness::{Image, Node, Outcome};
 use e2e::manifest::assert_same;
 
@@ -91,6 +92,8 @@ struct Moved {
     letter: PathBuf,
     /// Name of the filespace around the directory.
     around: String,
+    /// Time between the two versions.
+    between: String,
 }
 
 impl Moved {
@@ -100,14 +103,16 @@ impl Moved {
         let letter = own.join("letter");
         fs::create_dir(&own).unwrap();
         fs::write(&letter, "older").unwrap();
+        fs::write(own.join("same"), "unchanged").unwrap();
         scene.backup();
+        let between = clock::divide();
         let rows = scene.node.run(&["list", "--json"]).expect(&[0]).json_lines();
         let around = rows[0]["filespace"].as_str().unwrap().to_owned();
         make_virtual(&scene.node, &own);
         fs::write(&letter, "the newer one").unwrap();
         scene.node.backup(&own, &[]).expect(&[0]);
         scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
-        Self { scene, own, letter, around }
+        Self { scene, own, letter, around, between }
     }
 
     /// Runs a command on the file.
@@ -155,7 +160,25 @@ fn a_command_takes_the_versions_of_a_filespace_that_it_names() {
     assert!(!deleted.stderr.contains("--filespace"), "{deleted}");
     moved.run("list", &words).expect(&[12]);
     assert_eq!(sizes(&[]), [13]);
-    assert_eq!(names(&moved.own), [b"letter"]);
+    assert_eq!(names(&moved.own), [&b"letter"[..], b"same"]);
+}
+
+#[test]
+fn times_are_compared_over_filespaces() {
+    let moved = Moved::new();
+    let diff = |path: &Path| {
+        let words = ["diff", "--from", &moved.between, path.to_str().unwrap(), "--json"];
+        moved.scene.node.run(&words).expect(&[0])
+    };
+    let compared = diff(&moved.own);
+    let rows = compared.json_lines();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0]["change"], "changed");
+    assert_eq!((&rows[0]["size_before"], &rows[0]["size_after"]), (&5.into(), &13.into()));
+    assert!(!compared.stderr.contains("diff"), "{compared}");
+    let one = diff(&moved.letter).json_lines();
+    assert_eq!((one.len(), &one[0]), (1, &rows[0]));
+    diff(&moved.scene.tree).says(&format!("'holdfast diff {}'", moved.own.display()));
 }
 
 #[test]

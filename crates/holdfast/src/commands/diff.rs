@@ -1,5 +1,6 @@
 //! `holdfast diff`: the objects that differ between two times.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use client::{DiffOptions, Difference, ListedVersion};
@@ -85,14 +86,23 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         write(difference, index, output);
         output.is_open()
     };
+    let mut parts = BTreeSet::new();
     resumable(&waiter, |client, shown| {
-        client.diff(&options, &mut |difference| {
+        parts = client.diff(&options, &mut |difference| {
             let last = difference.after.as_ref().or(difference.before.as_ref());
             last.is_none_or(|last| shown.visit(last, || show(difference, last)))
-        })
+        })?;
+        Ok(())
     })?;
     if !context.output.is_json() && !context.output.quiet {
         context.output.text(&text(&totals));
+    }
+    for name in parts.iter().map(|name| escaped(name)) {
+        context.output.note(&format!(
+            "{name} was not a filespace of its own all the time, so an object below it may be \
+             shown as added or removed although it is unchanged; 'holdfast diff {name}' compares \
+             them over filespaces"
+        ));
     }
     Ok(DONE)
 }
