@@ -54,6 +54,17 @@ impl VirtualFilespaces {
         self.has(|| path.to_vec()) && obstacle(path).is_none() && is_directory(path)
     }
 
+    /// Returns true if `filespace` is a directory with content that belongs to the filespace around
+    /// it: no file system is mounted there, and no setting names it any more.
+    pub fn is_abandoned(&self, filespace: &[u8]) -> bool {
+        let is_part = || self.locate(filespace).is_ok_and(|(around, _)| around != filespace);
+        let has_content = || {
+            let mut entries = std::fs::read_dir(OsStr::from_bytes(filespace)).ok()?;
+            entries.next()
+        };
+        filespace.starts_with(b"/") && is_part() && has_content().is_some()
+    }
+
     /// Returns those below `directory`, in order.
     pub fn below<'a>(&'a self, directory: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         self.0.iter().map(Vec::as_slice).filter(move |path| is_below(directory, path))

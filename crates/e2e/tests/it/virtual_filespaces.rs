@@ -164,6 +164,18 @@ fn a_command_takes_the_versions_of_a_filespace_that_it_names() {
 }
 
 #[test]
+fn the_status_names_a_filespace_that_no_setting_names_any_more() {
+    let moved = Moved::new();
+    let status = || moved.scene.node.run(&["status"]).expect(&[0]);
+    assert!(!status().stderr.contains("no longer backed up"));
+    let path = moved.scene.node.home().join("client.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("virtual_filespaces", "#virtual_filespaces")).unwrap();
+    let hint = format!("the filespace {} is no longer backed up", moved.own.display());
+    status().says(&hint);
+}
+
+#[test]
 fn times_are_compared_over_filespaces() {
     let moved = Moved::new();
     let diff = |path: &Path| {

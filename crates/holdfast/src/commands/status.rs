@@ -4,6 +4,7 @@
 use baseline::{Comparison, History, Work};
 use client::{
     BackupReport, Client, FilespaceSummary, Hello, LastBackup, LastDrills, LibraryOutage,
+    VirtualFilespaces,
 };
 use model::{ServerTime, escaped, printable};
 use serde::Serialize;
@@ -103,7 +104,27 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
         ];
         context.output.text(&text.concat());
     }
+    tell_abandoned(&client, &filespaces, context)?;
     Ok(DONE)
+}
+
+/// Names the filespaces that no backup looks at any more, although their directories have content.
+fn tell_abandoned(
+    client: &Client,
+    filespaces: &[FilespaceSummary],
+    context: &Context,
+) -> Result<(), CommandError> {
+    let own = VirtualFilespaces::of(client.standing())?;
+    let is_stale =
+        |known: &&FilespaceSummary| known.active_objects > 0 && own.is_abandoned(&known.name);
+    for name in filespaces.iter().filter(is_stale).map(|known| escaped(&known.name)) {
+        context.output.note(&format!(
+            "the filespace {name} is no longer backed up on its own, and a restore still takes its \
+             old versions first: name it in virtual_filespaces again, or end it with 'holdfast \
+             delete {name} --filespace {name}'"
+        ));
+    }
+    Ok(())
 }
 
 /// Keeps the facts about a backup that the status shows. Nothing that fails here makes the backup
