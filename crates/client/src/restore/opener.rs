@@ -73,7 +73,9 @@ impl<'a> Opener<'a> {
         if let Some(recent) = destination.recent() {
             let (first_place, digests) = (quantum.first_place, quantum.digests.to_vec());
             let raw = std::mem::take(&mut self.raw);
-            recent.put(RecentQuantum { first_place, raw, digests });
+            if let Some(room) = recent.put(RecentQuantum { first_place, raw, digests }) {
+                self.raw = room;
+            }
         }
         Ok(())
     }

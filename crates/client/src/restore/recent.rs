@@ -27,16 +27,25 @@ pub(crate) struct RecentQuanta {
 }
 
 impl RecentQuanta {
-    pub(crate) fn put(&self, quantum: RecentQuantum) {
+    /// Keeps `quantum`. Returns the room of a quantum that is not kept any more, if there is one:
+    /// new memory is expensive.
+    pub(crate) fn put(&self, quantum: RecentQuantum) -> Option<RawQuantum> {
         assert_eq!(
             quantum.digests.len(),
             quantum.raw.lengths().len() * 32,
             "one digest for each chunk"
         );
         let mut quanta = self.quanta.lock();
-        quanta.retain(|known| known.first_place != quantum.first_place);
+        let known = quanta.iter().position(|known| known.first_place == quantum.first_place);
+        let replaced = known.and_then(|at| quanta.remove(at));
         quanta.push_front(Arc::new(quantum));
-        quanta.truncate(QUANTA_MAX);
+        let dropped = match replaced {
+            None if quanta.len() > QUANTA_MAX => quanta.pop_back(),
+            replaced => replaced,
+        };
+        assert!(quanta.len() <= QUANTA_MAX, "one quantum has come and one has gone");
+        // The last reader of a quantum gives its room back to the system.
+        dropped.and_then(Arc::into_inner).map(|quantum| quantum.raw)
     }
 
     /// Returns the contents of all `pieces`, if the memory has all of them.
@@ -120,7 +129,30 @@ mod tests {
             recent.put(quantum(100 + number, &[b"abc"], &key));
             assert!(content(10).is_some(), "a quantum that is used stays");
         }
-        (0..QUANTA_MAX as u64).for_each(|number| recent.put(quantum(200 + number, &[b"a"], &key)));
+        for number in 0..QUANTA_MAX as u64 {
+            recent.put(quantum(200 + number, &[b"a"], &key));
+        }
         assert_eq!(content(10), None);
+    }
+
+    #[test]
+    fn the_room_of_a_dropped_quantum_is_used_again() {
+        let key = DomainKey::new([1; 32]);
+        let recent = RecentQuanta::default();
+        let put = |place, chunk: &[u8]| {
+            let room = recent.put(quantum(place, &[chunk], &key))?;
+            Some(room.data().to_vec())
+        };
+        for place in 0..QUANTA_MAX as u64 {
+            assert_eq!(put(place, b"abc"), None, "there is room for {place}");
+        }
+        assert_eq!(put(100, b"def"), Some(b"abc".to_vec()), "it takes the place of the oldest");
+        assert_eq!(put(100, b"ghi"), Some(b"def".to_vec()), "it has come again");
+        let read = recent.holding(5);
+        assert!(read.is_some());
+        for place in 1..QUANTA_MAX as u64 {
+            assert!(put(200 + place, b"jkl").is_some());
+        }
+        assert_eq!(put(300, b"jkl"), None, "it is being read");
     }
 }
