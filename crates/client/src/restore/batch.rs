@@ -84,7 +84,7 @@ impl SmallFiles<'_> {
         let Object { name, inserted, stat, .. } = entry.object;
         let bytes = usize::try_from(stat.size).expect("a sink wants small files");
         let file = SmallFile { directory: entry.directory, name, inserted };
-        IncomingFile { file, content: Mutex::new(vec![0; bytes]) }
+        IncomingFile { file, content: IncomingContent::new(bytes) }
     }
 
     /// Fills a file, if its quanta have come lately. Returns true if it is complete.
@@ -105,7 +105,47 @@ impl SmallFiles<'_> {
 /// File whose content is coming.
 struct IncomingFile {
     file: SmallFile,
-    content: Mutex<Vec<u8>>,
+    content: IncomingContent,
+}
+
+/// Content that is coming. It takes no memory before its first chunk: many files are wanted at
+/// once.
+struct IncomingContent {
+    /// Size of the whole content.
+    bytes: usize,
+    /// The content up to the end of what has come. What is missing between is zero.
+    known: Mutex<Vec<u8>>,
+}
+
+impl IncomingContent {
+    fn new(bytes: usize) -> Self {
+        Self { bytes, known: Mutex::default() }
+    }
+
+    fn write(&self, chunk: &[u8], offset: u64) {
+        let start = usize::try_from(offset).expect("pieces add up to the size of the file");
+        let end = start + chunk.len();
+        assert!(end <= self.bytes, "pieces add up to the size of the file");
+        let mut known = self.known.lock();
+        if known.capacity() == 0 {
+            known.reserve_exact(self.bytes);
+        }
+        if start == known.len() {
+            known.extend_from_slice(chunk);
+            return;
+        }
+        if known.len() < end {
+            known.resize(end, 0);
+        }
+        known[start..end].copy_from_slice(chunk);
+    }
+
+    /// Takes the whole content. It may end with a hole.
+    fn take(&self) -> Vec<u8> {
+        let mut content = std::mem::take(&mut *self.known.lock());
+        content.resize(self.bytes, 0);
+        content
+    }
 }
 
 impl Destination for SmallFiles<'_> {
@@ -135,14 +175,12 @@ impl Destination for SmallFiles<'_> {
     }
 
     fn write(&self, file: &IncomingFile, chunk: &[u8], offset: u64) -> io::Result<()> {
-        let mut content = file.content.lock();
-        let start = usize::try_from(offset).expect("pieces add up to the size of the file");
-        content[start..start + chunk.len()].copy_from_slice(chunk);
+        file.content.write(chunk, offset);
         Ok(())
     }
 
     fn complete(&self, file: &IncomingFile) {
-        self.sink.put(&file.file, Some(std::mem::take(&mut *file.content.lock())));
+        self.sink.put(&file.file, Some(file.content.take()));
     }
 
     fn lose(&self, file: &IncomingFile, _: &str) {
@@ -160,5 +198,24 @@ impl Destination for SmallFiles<'_> {
     // While the sink waits for room, nothing may be missing that was wanted before.
     fn windows_at_once(&self) -> u64 {
         1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_come_in_any_order_and_holes_are_zero() {
+        let content = IncomingContent::new(9);
+        assert_eq!(content.known.lock().capacity(), 0, "nothing has come");
+        content.write(b"ab", 0);
+        content.write(b"cd", 2);
+        content.write(b"gh", 6);
+        content.write(b"ef", 4);
+        assert_eq!(content.take(), b"abcdefgh\0");
+        let content = IncomingContent::new(4);
+        content.write(b"d", 3);
+        assert_eq!(content.take(), b"\0\0\0d");
     }
 }
