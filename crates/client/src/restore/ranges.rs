@@ -91,6 +91,7 @@ impl RangeReader {
         let wanted = range.start..ahead.max(range.end).min(size);
         let mut collector = Collector {
             wanted: wanted.clone(),
+            kept: range.clone(),
             pieces: None,
             chunks: Mutex::default(),
             lost: Mutex::default(),
@@ -172,6 +173,8 @@ pub(super) fn to_usize(bytes: u64) -> usize {
 /// Destination that keeps the chunks of one file.
 struct Collector<'a> {
     wanted: Range<u64>,
+    /// Range of the bytes that the reader needs. The quanta have what comes ahead.
+    kept: Range<u64>,
     /// All pieces of the file, after its entry has come.
     pieces: Option<Vec<Piece>>,
     chunks: Mutex<Vec<(u64, Vec<u8>)>>,
@@ -197,7 +200,12 @@ impl Destination for Collector<'_> {
     }
 
     fn write(&self, (): &(), chunk: &[u8], offset: u64) -> io::Result<()> {
-        self.chunks.lock().push((offset, chunk.to_vec()));
+        let start = offset.max(self.kept.start);
+        let end = offset.saturating_add(chunk.len() as u64).min(self.kept.end);
+        if start < end {
+            let part = &chunk[to_usize(start - offset)..to_usize(end - offset)];
+            self.chunks.lock().push((start, part.to_vec()));
+        }
         Ok(())
     }
 
@@ -229,5 +237,24 @@ mod tests {
         copy(b"ab", 11, &(10..14), &mut buffer);
         copy(b"xx", 20, &(10..14), &mut buffer);
         assert_eq!(&buffer, b"\0ab\0");
+    }
+
+    #[test]
+    fn only_the_range_of_the_reader_is_kept_of_what_comes_ahead() {
+        let quanta = RecentQuanta::default();
+        let collector = Collector {
+            wanted: 10..40,
+            kept: 10..14,
+            pieces: None,
+            chunks: Mutex::default(),
+            lost: Mutex::default(),
+            quanta: &quanta,
+        };
+        let chunks: [(&[u8], u64); 4] = [(b"abcd", 8), (b"ef", 12), (b"ghij", 13), (b"klm", 20)];
+        for (chunk, offset) in chunks {
+            collector.write(&(), chunk, offset).expect("memory takes all");
+        }
+        let kept = collector.chunks.into_inner();
+        assert_eq!(kept, [(10, b"cd".to_vec()), (12, b"ef".to_vec()), (13, b"g".to_vec())]);
     }
 }
