@@ -20,7 +20,7 @@ use crate::contents::{Contents, SMALL_BYTES_MAX};
 use crate::inodes::Inodes;
 use crate::kernel::KernelCache;
 use crate::node::{Node, View};
-use crate::tree::{Entries, Tree, TreeEntry};
+use crate::tree::{Entries, Tree, TreeEntry, in_walk_order};
 
 /// Time for which the kernel remembers names and attributes of a past state, which never changes.
 const PAST: Duration = Duration::from_secs(3600);
@@ -81,10 +81,11 @@ impl StoredFiles {
         self.inodes.get(inode).ok_or(Errno::ENOENT)
     }
 
+    /// Returns the entries of a directory in the order in which programs are told of them.
     fn entries(&self, inode: INodeNo) -> Result<Entries, Errno> {
         let node = self.node(inode)?;
         match self.tree.list(&node) {
-            Ok(Some(entries)) => Ok(entries),
+            Ok(Some(entries)) => Ok(in_walk_order(&entries)),
             Ok(None) => Err(Errno::ENOTDIR),
             Err(error) => Err(self.errno(&|| shown(&node), &error)),
         }

@@ -329,6 +329,24 @@ fn sorted(mut entries: Vec<TreeEntry>) -> Vec<TreeEntry> {
     entries
 }
 
+/// Returns entries in the order in which a program should walk: that of the server's streams, which
+/// go by whole paths. There a directory `a` comes after `a-b`, because its paths begin with `a/`.
+pub(crate) fn in_walk_order(entries: &Entries) -> Entries {
+    let order = |a: &TreeEntry, b: &TreeEntry| path_bytes(a).cmp(path_bytes(b));
+    if entries.is_sorted_by(|a, b| order(a, b).is_le()) {
+        return Arc::clone(entries);
+    }
+    let mut ordered = entries.to_vec();
+    ordered.sort_by(order);
+    Arc::new(ordered)
+}
+
+/// Returns the bytes that an entry adds to the paths below its directory.
+fn path_bytes(entry: &TreeEntry) -> impl Iterator<Item = u8> {
+    let slash = matches!(entry.node, Node::Directory { .. }).then_some(b'/');
+    entry.name.iter().copied().chain(slash)
+}
+
 fn micros_of_second(time: ServerTime) -> i64 {
     time.0.rem_euclid(1_000_000)
 }
@@ -369,6 +387,33 @@ fn file_name(name: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Makes entries, of which those whose names end with a slash are directories, and returns their
+    /// names in the order of a walk.
+    fn walked(names: &[&str]) -> Vec<String> {
+        let entry = |name: &&str| match name.strip_suffix('/') {
+            Some(name) => TreeEntry { name: name.into(), node: view_root(View::Latest) },
+            None => TreeEntry { name: (*name).into(), node: Node::Times },
+        };
+        let entries: Entries = Arc::new(names.iter().map(entry).collect());
+        let ordered = in_walk_order(&entries);
+        ordered
+            .iter()
+            .map(|entry| String::from_utf8_lossy(&entry.name).into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_listing_has_the_order_of_paths() {
+        assert_eq!(
+            walked(&["lib/", "lib-b/", "lib.c/", "lib2/"]),
+            ["lib-b", "lib.c", "lib", "lib2"]
+        );
+        assert_eq!(walked(&["a", "a-b", "a.c/"]), ["a", "a-b", "a.c"]);
+        assert_eq!(walked(&[]), [""; 0]);
+        let entries = Arc::new(top());
+        assert!(Arc::ptr_eq(&in_walk_order(&entries), &entries), "nothing is copied");
+    }
 
     #[track_caller]
     fn check(names: &[&str], expected: &[(&str, &str)]) {
