@@ -40,9 +40,6 @@ use crate::messages::changes::directory;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::{attendance, messages, refusal, unknown, usage};
 
-/// Maximum number of damaged packs that a greeting names. A client that does not know a damaged
-/// pack is asked for its data when it commits.
-const DAMAGED_PACKS_MAX: usize = 1 << 16;
 /// Maximum length of the name of a node's machine, in bytes.
 const HOST_BYTES_MAX: usize = 255;
 /// Maximum number of pages in a message of a list.
@@ -642,13 +639,6 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
         default_class: u32::from(policy.default_class.0),
         directory_class: u32::from(policy.directory_class().0),
         option_set: Some(messages::option_sets::of_node(store::option_sets::of_node(store, node)?)),
-        damaged_packs: store
-            .condemned()
-            .damaged
-            .iter()
-            .take(DAMAGED_PACKS_MAX)
-            .map(|pack| pack.0)
-            .collect(),
         servers: store.addresses(),
         outages: store.volumes.outages().into_iter().map(messages::libraries::outage).collect(),
     })

@@ -217,8 +217,7 @@ mod tests {
 
     #[test]
     fn packed_numbers_are_counted_by_their_bytes() {
-        let reply =
-            |packs| proto::HelloReply { damaged_packs: vec![1; packs], ..Default::default() };
+        let reply = |numbers| proto::CountSubtreesReply { objects: vec![1; numbers] };
         assert_eq!(count(&reply(PACKED_BYTES_MAX)), Ok(()));
         assert_eq!(count(&reply(PACKED_BYTES_MAX + 1)), Err(Excess::Packed));
     }
