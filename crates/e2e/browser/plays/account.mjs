@@ -5,6 +5,8 @@ import { check, code, earlyInStep } from '../stage.mjs';
 export default async function play(stage, facts) {
   const { page } = stage;
   await stage.signIn(facts.login, facts.password);
+  await stage.visit('/nodes', 'Nodes');
+  await page.getByText('No node is registered yet. Register one').waitFor();
   await stage.visit('/account', 'Your account');
   await page.getByText('This one', { exact: true }).waitFor();
   await stage.inspect('account');
