@@ -29,6 +29,11 @@ async function overview(stage) {
   await page.getByRole('heading', { name: 'Last night' }).waitFor();
   await page.getByRole('heading', { name: 'Growth' }).waitFor();
   await stage.checkAccess('an overview without risks');
+  const figures = page.locator('dl.figures');
+  await figures.getByText('Good last night').waitFor();
+  await page.getByRole('button', { name: 'Night before' }).click();
+  await figures.getByText('Good in the night to').waitFor();
+  check(!(await figures.innerText()).includes('last night'), 'the figures name the night that is shown');
 }
 
 async function list(stage) {
