@@ -10,6 +10,7 @@ export default async function play(stage, facts) {
   await page.getByRole('heading', { name: 'Backups by day' }).waitFor();
   await page.getByRole('img', { name: /Objects that backups examined/ }).press('ArrowLeft');
   await page.getByText(/Examined \d+, Backed up \d+/).waitFor();
+  await page.getByRole('img', { name: /^Bytes that backups sent, by day/ }).waitFor();
   await stage.inspect('node');
   await parts(stage);
   await edit(stage);
