@@ -26,6 +26,7 @@ export default async function play(stage, facts) {
   await page.waitForURL(/\/events\/\d+/);
   await page.getByText('Completed', { exact: true }).waitFor();
   await many(stage);
+  await begun(stage);
 }
 
 /** Connected nodes of several pages are counted, and those that work are shown first. */
@@ -42,6 +43,20 @@ async function many(stage) {
   await page.getByText('and 901 more nodes').waitFor();
   check((await page.locator('.list li').first().innerText()).includes('working-1'), 'nodes that work are shown first');
   await page.unroute(sessions);
+}
+
+/** Tasks that the server begins while somebody looks appear by themselves. */
+async function begun(stage) {
+  const { page } = stage;
+  const tasks = /\/v1\/tasks\?/;
+  let items = [];
+  await page.route(tasks, (route) => route.fulfill({ json: { items } }));
+  await stage.visit('/running', 'Running');
+  await page.getByText('The server has begun no task yet.').waitFor();
+  const now = new Date().toISOString();
+  items = [{ number: 1, task: 'expire', due: now, started: now }];
+  await page.getByRole('table', { name: 'Tasks of the server' }).getByText('Expire', { exact: true }).waitFor();
+  await page.unroute(tasks);
 }
 
 async function auditor(stage, facts) {

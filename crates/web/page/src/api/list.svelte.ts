@@ -112,6 +112,14 @@ export class List<T> {
     return column && { column, isDescending };
   }
 
+  /** Reads the page that is shown again every `seconds` while somebody looks. Returns the end of that. */
+  every(seconds: number): () => void {
+    const timer = setInterval(() => {
+      if (!document.hidden) void this.load(false);
+    }, seconds * 1000);
+    return () => clearInterval(timer);
+  }
+
   /** Reads the page that the address names. A fresh list is another one: nothing is known about it. */
   load(isFresh = true): Promise<void> {
     const { order, cursors } = this.#known;
