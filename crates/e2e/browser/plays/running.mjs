@@ -27,6 +27,7 @@ export default async function play(stage, facts) {
   await page.getByText('Completed', { exact: true }).waitFor();
   await many(stage);
   await begun(stage);
+  await ofServer(stage);
 }
 
 /** Connected nodes of several pages are counted, and those that work are shown first. */
@@ -57,6 +58,29 @@ async function begun(stage) {
   items = [{ number: 1, task: 'expire', due: now, started: now }];
   await page.getByRole('table', { name: 'Tasks of the server' }).getByText('Expire', { exact: true }).waitFor();
   await page.unroute(tasks);
+}
+
+/** Work of the server that waits can be cancelled, which the question explains, and cannot pause. */
+async function ofServer(stage) {
+  const { page } = stage;
+  const [now, later] = [new Date().toISOString(), new Date(Date.now() + 3_600_000).toISOString()];
+  const event = {
+    number: 99, schedule: 'tidy', planned: now, opens: now, closes: later, state: 'pending',
+    attempt: 0, code: 0, reason: '', work: 'expire',
+  };
+  const events = /\/v1\/events\/99(\/\w+)?$/;
+  await page.route(events, (route) => {
+    const path = route.request().url();
+    if (path.endsWith('/stream')) return route.fulfill({ contentType: 'text/event-stream', body: 'retry: 600000\n\n' });
+    return route.fulfill({ json: path.endsWith('/log') ? { log: '' } : event });
+  });
+  await stage.visit('/events/99', 'tidy at the server');
+  check(!(await page.getByRole('button', { name: 'Pause' }).count()), 'work of the server cannot pause');
+  await page.getByRole('button', { name: 'Cancel the work' }).click();
+  const said = await page.getByRole('dialog').innerText();
+  check(said.includes('does not begin'), `the question says that the work does not begin: ${said}`);
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel', exact: true }).click();
+  await page.unroute(events);
 }
 
 async function auditor(stage, facts) {
