@@ -310,6 +310,8 @@ async function auditor(stage, facts) {
   check(!(await offers(/^(Register a person|(Edit|Lock|Remove) .*)$/)), 'an auditor changes no people');
   await stage.visit('/nodes', 'Nodes');
   check(!(await offers('Register a node')) && (await page.getByRole('checkbox').count()) === 0, 'an auditor chooses no nodes for a change');
+  await stage.visit('/alerts', 'Alerts');
+  check((await page.getByRole('checkbox').count()) === 0, 'an auditor chooses no alerts for a change');
   await stage.visit('/running', 'Running');
   check(!(await offers(/^(Start a task|End .*|Cancel .*)$/)), 'an auditor begins and ends no work');
 }
