@@ -36,6 +36,7 @@ export default async function play(stage, facts) {
     check(!stage.complaints.length, `${path}: ${stage.complaints.join('\n')}`);
   }
   await emptied(stage);
+  await unconnected(stage);
   await absent(stage);
   await forbidden(stage, facts);
 }
@@ -48,6 +49,16 @@ async function emptied(stage) {
   await page.waitForURL(/at=/);
   await page.getByLabel('As it was at').fill('');
   await page.getByText('Shown as the last backups saw it.').waitFor();
+}
+
+/** A restore at a node without an agent says that it has to wait. */
+async function unconnected(stage) {
+  const { page } = stage;
+  await stage.visit('/nodes/web-1/restore', 'web-1');
+  await page.getByRole('table', { name: 'Objects of the folder' }).getByRole('checkbox', { name: /^Choose [^ ]+$/ }).first().check();
+  await page.getByRole('button', { name: 'Restore at the node' }).click();
+  await page.getByRole('dialog').getByText('web-1 is not connected now.').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
 }
 
 /** A node that is absent has no buttons, also after one that is there. */
