@@ -63,6 +63,11 @@ async function policies(stage) {
   await page.getByText(`5 versions of ${counted.examined} would expire`).waitFor();
   await stage.quiet();
   await stage.inspect('policy');
+  await page.getByLabel('Days for versions without a class').fill('31');
+  await page.getByRole('button', { name: 'Put into the draft' }).click();
+  await stage.message('It holds for nobody before the draft is activated.');
+  await page.getByText('versions for 31 days').waitFor();
+  await stage.quiet();
   await page.getByRole('button', { name: 'Activate' }).click();
   await stage.agree('Activate');
   await stage.message('The draft is in force.');
