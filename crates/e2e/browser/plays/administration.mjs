@@ -138,5 +138,9 @@ async function log(stage) {
   await page.waitForURL(/text=nightly/);
   await page.getByText('schedule').first().waitFor();
   await stage.visit('/log', 'Log');
+  await page.getByLabel('What', { exact: true }).fill('policy activated');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.getByText('Rows 1 to 1', { exact: true }).waitFor();
+  await stage.visit('/log', 'Log');
   await stage.inspect('log');
 }

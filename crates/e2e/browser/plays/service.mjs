@@ -173,6 +173,7 @@ async function library(stage, facts) {
   await dialog.getByLabel('Size of each volume').fill('0.1');
   await dialog.getByRole('button', { name: 'Add', exact: true }).click();
   await stage.message('Library files is added.');
+  await page.getByText('No volume has a label yet').waitFor();
   const library = page.getByRole('region', { name: 'Library files' });
   await library.getByRole('button', { name: 'Label volumes' }).click();
   await dialog.getByLabel('Names').fill('A00001 A00002');
