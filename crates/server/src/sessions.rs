@@ -607,8 +607,8 @@ fn permit_deletion_in(node: &Node, filespace: &[u8]) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::permission_denied(format!(
-        "node {0} may not delete {what}; the administrator can allow it with 'node set {0} \
-         {option} yes'",
+        "node {0} may not delete {what}; the administrator can allow it with 'holdfast admin node \
+         set {0} {option} yes'",
         node.name
     )))
 }

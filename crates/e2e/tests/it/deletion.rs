@@ -29,7 +29,7 @@ fn backups_are_deleted_only_with_the_right_to() {
     let file = three_versions(&scene);
     let path = file.to_str().unwrap();
     let refused = scene.node.run(&["delete", path, "--json"]).expect(&[12]);
-    refused.says("--backdelete yes");
+    refused.says("'holdfast admin node set anna --backdelete yes'");
     assert_eq!(states(&scene, &file), "AII");
     scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
     let dry = scene.node.run(&["delete", path, "--dry-run", "--json"]).expect(&[0]);
