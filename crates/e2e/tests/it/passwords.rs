@@ -69,7 +69,9 @@ fn a_password_works_once_and_for_its_node_only() {
     let scene = Scene::new();
     let fingerprint = scene.registration["authority"].as_str().expect("a fingerprint").to_owned();
     let options = ["--ca-fingerprint", fingerprint.as_str()];
-    scene.enrol("anna", "wrong horse", &options).expect(&[12]);
+    let wrong = scene.enrol("anna", "wrong horse", &options).expect(&[12]);
+    assert!(wrong.stderr.contains("the server refuses the password"), "{wrong}");
+    assert!(!wrong.stderr.contains("token"), "{wrong}");
     scene.enrol("bert", PASSWORD, &options).expect(&[12]);
     assert!(!scene.is_enrolled());
     scene.enrol("anna", PASSWORD, &options).expect(&[0]);

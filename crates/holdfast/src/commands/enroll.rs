@@ -19,6 +19,21 @@ const KEY_HINT: &str = "the administrator makes a new key with 'holdfast admin e
 /// Next thing to do after the refusal of a token.
 const TOKEN_HINT: &str = "if this machine has used it, 'holdfast status' shows its server; \
      otherwise the administrator makes a new token with 'holdfast admin node add NAME --again'";
+/// Message for the refusal of a password. The server takes a password for a token.
+const PASSWORD_REFUSED: &str = "the server refuses the password: it is not that of a node with \
+     this name, or it was used already, or it has expired";
+/// Next thing to do after the refusal of a password.
+const PASSWORD_HINT: &str = "if this machine has used it, 'holdfast status' shows its server; \
+     otherwise the administrator gives the node another password with \
+     'holdfast admin node add NAME --again --password -'";
+
+/// Secret by which a machine becomes a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Credential {
+    Token,
+    Key,
+    Password,
+}
 
 /// Make this machine a node of a server, with a token or a key from the server's administrator
 ///
@@ -85,9 +100,15 @@ struct EnrolmentDocument<'a> {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let server = address::with_ports(&args.server);
+    let has_password = args.password.is_some();
     let (token, name) = credentials(args, &server)?;
+    let credential = match has_password {
+        true => Credential::Password,
+        false if client::is_enrolment_key(&token) => Credential::Key,
+        false => Credential::Token,
+    };
     let enrolment = client::enrol(&home, &server, &token, name.as_deref())
-        .map_err(|error| with_next_step(error, client::is_enrolment_key(&token)))?;
+        .map_err(|error| with_next_step(error, credential))?;
     if context.output.is_json() {
         let home = path::bytes(&home);
         context.output.json(&EnrolmentDocument {
@@ -107,12 +128,19 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     Ok(DONE)
 }
 
-/// Says where a new token or key comes from, if the server has refused this one.
-fn with_next_step(error: ClientError, is_key: bool) -> CommandError {
+/// Says where a new token, key or password comes from, if the server has refused this one.
+fn with_next_step(error: ClientError, credential: Credential) -> CommandError {
     let is_refused = error.kind == ErrorKind::Refused;
     let error = CommandError::from(error);
-    let hint = if is_key { KEY_HINT } else { TOKEN_HINT };
-    if is_refused { error.with_hint(hint) } else { error }
+    match credential {
+        _ if !is_refused => error,
+        Credential::Token => error.with_hint(TOKEN_HINT),
+        Credential::Key => error.with_hint(KEY_HINT),
+        Credential::Password => {
+            let message = PASSWORD_REFUSED.to_owned();
+            CommandError { message, ..error }.with_hint(PASSWORD_HINT)
+        }
+    }
 }
 
 /// Returns the token, and the name that goes with an enrolment key.
@@ -149,11 +177,23 @@ mod tests {
 
     #[test]
     fn a_refused_token_or_key_leads_to_a_new_one() {
-        let hint = |kind, is_key| with_next_step(ClientError::new(kind, "used"), is_key).hint;
-        assert!(hint(ErrorKind::Refused, false).is_some_and(|hint| hint.contains("--again")));
-        assert!(
-            hint(ErrorKind::Refused, true).is_some_and(|hint| hint.contains("enrolment-key add"))
+        let hint = |kind, given| with_next_step(ClientError::new(kind, "used"), given).hint;
+        let refused = |given| hint(ErrorKind::Refused, given).unwrap_or_default();
+        assert!(refused(Credential::Token).contains("--again"));
+        assert!(refused(Credential::Key).contains("enrolment-key add"));
+        assert_eq!(hint(ErrorKind::Usage, Credential::Key), None);
+    }
+
+    /// The server speaks of a token, which the person does not have.
+    #[test]
+    fn a_refused_password_is_called_a_password() {
+        let of = |kind| with_next_step(ClientError::new(kind, "the token"), Credential::Password);
+        let refused = of(ErrorKind::Refused);
+        assert_eq!(
+            (refused.message.as_str(), refused.kind),
+            (PASSWORD_REFUSED, Some(ErrorKind::Refused))
         );
-        assert_eq!(hint(ErrorKind::Usage, true), None);
+        assert!(refused.hint.is_some_and(|hint| hint.contains("--again --password")));
+        assert_eq!(of(ErrorKind::Usage).message, "the token");
     }
 }
