@@ -32,7 +32,7 @@ pub(crate) use self::queue::{Completion, ListEntry, RecallError, RecallStatus, S
 use self::records::Records;
 use self::withheld::{FileQuestion, Withheld};
 use crate::FilesystemSettings;
-use crate::fill::ContentSource;
+use crate::fill::{ContentSource, FillError};
 use crate::gate::Gate;
 use crate::mount::{FileId, Mount};
 use crate::questions::Refusal;
@@ -197,9 +197,13 @@ impl Recaller {
             Access::Open => return Ok(Some(Answer::Go)),
         };
         if need.missing(grains).is_none() {
-            if matches!(access, Access::Content(_)) {
-                // The program may be about to lengthen the file.
-                self.records.note_use(id, file, stub)?;
+            // The program may be about to lengthen the file. A read at the end of the file sets the
+            // time of the last access, which would vouch for a doubtful file.
+            let is_doubtful = matches!(access, Access::Content(_))
+                && self.records.note_use(id, file, stub)?.is_none();
+            if is_doubtful {
+                tracing::error!(error = %FillError::Doubtful, "a program is refused");
+                return Ok(Some(Answer::Fail(FillError::Doubtful.refusal().errno(access))));
             }
             return Ok(Some(Answer::Go));
         }

@@ -259,6 +259,28 @@ fn a_large_file_comes_range_by_range() {
 }
 
 /// `cp` on an NFS client asks the server for the holes of a file, and copied a stub as zeros.
+/// Nothing of the content is needed to read at the end of a file. The kernel would set the time of
+/// the last access, and the next read would get the content that was cut.
+#[test]
+fn a_doubtful_file_is_not_read_at_its_end_either() {
+    let part_wise = |settings: &mut FilesystemSettings| settings.whole_bytes_max = 0;
+    let Some(scene) = Scene::new(8 * MIB, Vec::new(), part_wise) else { return };
+    let (file, end) = (scene.file(), Access::Content(8 * MIB..8 * MIB + 10));
+    let bearer = record::bearer(&scene.recaller.mounts()[0].filesystem, &file).unwrap();
+    let old = Timestamp { secs: 1_000_000_000, nanos: 0 };
+    let stub = record::read(&file).unwrap().unwrap();
+    record::write(&file, &Stub { bearer: Some(bearer), mtime: old, ..stub }).unwrap();
+    let later = Timestamp { secs: old.secs + 9, ..old };
+    file.set_times(Some(old), later).unwrap();
+    scene.ask(5, end.clone());
+    assert_eq!(scene.next_refusal(Errno::IO), 5);
+    assert!(!record::read(&file).unwrap().unwrap().was_recalled, "the doubt stays");
+    file.set_times(Some(old), old).unwrap();
+    scene.ask(6, end);
+    scene.check_answer(6, Answer::Go);
+    assert!(record::read(&file).unwrap().unwrap().was_recalled);
+}
+
 #[test]
 fn a_large_file_that_the_nfs_server_opens_comes_as_a_whole() {
     let part_wise = |settings: &mut FilesystemSettings| settings.whole_bytes_max = 0;
