@@ -28,8 +28,8 @@
 //! 3. Content is written to a stub only where nothing was written since the migration, and only
 //!    after its digest was checked. Programs that wait for the content continue only afterwards,
 //!    or fail.
-//!    If the times of a stub show that its size was changed without a question, nothing is written
-//!    to it (`record.rs`).
+//!    If size or times of a stub show that its size was changed without a question, nothing is
+//!    written to it (`record.rs`).
 //! 4. No stub has a mark that keeps the kernel from asking about it.
 //! 5. Where files are hidden (`hidden.rs`), nobody finds them before the kernel asks about them.
 //! 6. The times of a file do not show that it was migrated or recalled, except its change time.

@@ -48,22 +48,29 @@ pub(crate) fn is_unchanged(stat: &Stat, stub: &Stub) -> bool {
     stat.size == stub.size && stat.mtime == stub.mtime
 }
 
-/// True if the times of a migrated file show that its size was changed without a question about the
-/// file: its holes may be zeros of the file now, instead of missing content. Whoever changes a size
-/// by the path sets the time of the change and leaves the time of the last access. `touch` sets
-/// both to the same time; a program that sets a time of change after that of the access looks the
-/// same.
+/// True if the size of a migrated file was changed without a question about the file, or may have
+/// been: its holes may be zeros of the file now, instead of missing content. Whoever changes a size
+/// by the path sets the time of the change and leaves the time of the last access.
 ///
-/// A file that is shorter than its copy was cut. What is left of it is content of the copy, unless
-/// it was cut further before.
+/// A size that differs from that of the copy proves a change, but not what was cut before the file
+/// was lengthened again. A time of the last access after the change vouches for the content, and
+/// nothing else does. If the file has its size, only its times can show a change: `touch` sets both
+/// to the same time, and a program that sets a later time of change alone looks like a change of
+/// the size. Nothing of an empty file is missing.
 pub(crate) fn is_doubtful(stat: &Stat, accessed: Timestamp, stub: &Stub) -> bool {
-    let times_prove = proves_by_times(stub);
-    times_prove && stat.size >= stub.size && stat.mtime > stub.mtime && stat.mtime > accessed
+    if !shows_changes(stub) || stat.size == 0 {
+        return false;
+    }
+    if stat.size == stub.size {
+        stat.mtime > stub.mtime && stat.mtime > accessed
+    } else {
+        stat.mtime >= accessed
+    }
 }
 
-/// True if nothing that this process knows of has changed the times of the file since it was
-/// migrated.
-pub(crate) fn proves_by_times(stub: &Stub) -> bool {
+/// True if nothing that this process knows of has changed the size or the times of the file since
+/// it was migrated.
+pub(crate) fn shows_changes(stub: &Stub) -> bool {
     stub.bearer.is_some() && !stub.was_recalled
 }
 
@@ -278,16 +285,23 @@ mod tests {
         };
         check(&stat(), at(4), &stub, false);
         check(&changed(BYTES, at(9)), at(4), &stub, true);
-        check(&changed(BYTES + 1, at(9)), at(4), &stub, true);
-        check(&changed(BYTES - 1, at(9)), at(4), &stub, false);
         // The times were set: now, or to something in the past.
         check(&changed(BYTES, at(9)), at(9), &stub, false);
         check(&changed(BYTES, at(9)), at(10), &stub, false);
         check(&changed(BYTES, at(1)), at(0), &stub, false);
-        let recalled = Stub { was_recalled: true, ..stub.clone() };
-        check(&changed(BYTES, at(9)), at(4), &recalled, false);
-        let unknown = Stub { bearer: None, ..stub };
-        check(&changed(BYTES, at(9)), at(4), &unknown, false);
+        for size in [1, BYTES - 1, BYTES + 1] {
+            check(&changed(size, at(9)), at(4), &stub, true);
+            // Times that a program has set do not undo a change of the size.
+            check(&changed(size, at(9)), at(9), &stub, true);
+            check(&changed(size, at(1)), at(0), &stub, true);
+            check(&changed(size, at(9)), at(10), &stub, false);
+        }
+        check(&changed(0, at(9)), at(4), &stub, false);
+        let unknown = Stub { bearer: None, ..stub.clone() };
+        for unproven in [Stub { was_recalled: true, ..stub }, unknown] {
+            check(&changed(BYTES, at(9)), at(4), &unproven, false);
+            check(&changed(BYTES - 1, at(9)), at(4), &unproven, false);
+        }
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl Records {
     /// The present record of a file. An unsynced record is newer than the record in the file.
     ///
     /// If a file was truncated, the part of its copy beyond the new end counts as resident. If the
-    /// file is extended later, its new part does not come from the copy.
+    /// file is extended later, its new part does not come from the copy. Nothing is noted while it
+    /// is doubtful whether the present end is the lowest that the file had.
     ///
     /// `mount` is the managed file system of the file; `None` if there is none.
     pub(super) fn current(
@@ -80,20 +81,30 @@ impl Records {
             },
         };
         let Some(mut stub) = stub else { return Ok(None) };
-        let size = found.stat.size;
-        if let State::Migrated(grains) = &mut stub.state
-            && size < stub.size
+        if found.stat.size < stub.size && !record::is_doubtful(&found.stat, file.accessed()?, &stub)
         {
-            let grain = format::stub::grain_bytes(stub.size);
-            let cut = size.next_multiple_of(grain)..stub.size;
-            if !grains.missing(&cut).is_empty() {
-                let synced = grains.clone();
-                grains.set(&cut);
-                stub.was_recalled = true;
-                self.note(id, file, &mut stub, synced)?;
-            }
+            self.note_cut(id, file, &mut stub, found.stat.size)?;
         }
         Ok(Some(stub))
+    }
+
+    /// Notes that the part of the copy beyond `size`, the present end of the file, is resident.
+    fn note_cut(
+        &self,
+        id: FileId,
+        file: &Arc<SpaceFile>,
+        stub: &mut Stub,
+        size: u64,
+    ) -> io::Result<()> {
+        let State::Migrated(grains) = &mut stub.state else { return Ok(()) };
+        let cut = size.next_multiple_of(format::stub::grain_bytes(stub.size))..stub.size;
+        if grains.missing(&cut).is_empty() {
+            return Ok(());
+        }
+        let synced = grains.clone();
+        grains.set(&cut);
+        stub.was_recalled = true;
+        self.note(id, file, stub, synced)
     }
 
     /// Prepares the file with the record `stub` for being filled. Returns the record, which may be
@@ -107,17 +118,17 @@ impl Records {
         self.note_use(id, file, stub)?.ok_or(FillError::Doubtful)
     }
 
-    /// Notes that the file may be changed from now on, so that its times prove nothing. Returns the
-    /// present record; `None` if the times show a change that nobody was asked about, which stays
-    /// visible. Changes nothing if the file system has no room for that: whatever needs the note
-    /// makes room, or fails for want of it.
+    /// Notes that the file may be changed from now on, so that its size and times prove nothing.
+    /// Returns the present record; `None` if they show a change that nobody was asked about, which
+    /// stays visible. Changes nothing if the file system has no room for that: whatever needs the
+    /// note makes room, or fails for want of it.
     pub(super) fn note_use(
         &self,
         id: FileId,
         file: &SpaceFile,
         mut stub: Stub,
     ) -> io::Result<Option<Stub>> {
-        if !record::proves_by_times(&stub) {
+        if !record::shows_changes(&stub) {
             return Ok(Some(stub));
         }
         if record::is_doubtful(&file.stat()?.stat, file.accessed()?, &stub) {
@@ -414,6 +425,38 @@ mod tests {
         scene.file.set_times(Some(later), now).unwrap();
         assert!(begin().unwrap().was_recalled);
         assert!(scene.current().was_recalled);
+    }
+
+    /// A client of an NFS server cut a stub, and lengthened it to less than its old size. The part
+    /// between had its old content.
+    #[test]
+    fn a_stub_that_is_shorter_unasked_is_not_filled_before_somebody_vouches() {
+        let Some(scene) = Scene::new() else { return };
+        let begin = || scene.records.begin_filling(scene.id(), &scene.file, scene.current());
+        let stub = old_stub(&scene);
+        resize(&scene, MIB);
+        resize(&scene, 3 * MIB);
+        assert_eq!(scene.current(), stub, "nobody knows how much was cut");
+        assert!(matches!(begin(), Err(FillError::Doubtful)));
+        let now = scene.file.stat().unwrap().stat.mtime;
+        scene
+            .file
+            .set_times(Some(Timestamp { secs: now.secs + 1, ..now }), now)
+            .unwrap();
+        let State::Migrated(grains) = begin().unwrap().state else { panic!("nothing came") };
+        assert_eq!(grains.missing(&(0..4 * MIB)).last(), Some(&(0..3 * MIB)));
+    }
+
+    #[test]
+    fn a_stub_that_is_emptied_unasked_has_no_content_to_wait_for() {
+        let Some(scene) = Scene::new() else { return };
+        old_stub(&scene);
+        resize(&scene, 0);
+        assert!(matches!(&scene.current().state, State::Migrated(grains) if grains.is_whole()));
+        resize(&scene, 4 * MIB);
+        let stub = scene.current();
+        assert!(scene.records.begin_filling(scene.id(), &scene.file, stub.clone()).is_ok());
+        assert!(matches!(stub.state, State::Migrated(grains) if grains.is_whole()), "zeros");
     }
 
     #[test]

@@ -19,7 +19,12 @@ fn a_stub_whose_size_was_changed_unasked_is_refused_until_somebody_vouches() {
         return;
     };
     let content = noise(81, 3 * MIB);
-    for (name, sizes) in [("emptied", &[0, 3 * MIB][..]), ("lengthened", &[3 * MIB + 1][..])] {
+    for (name, sizes) in [
+        ("emptied", &[0, 3 * MIB][..]),
+        ("lengthened", &[3 * MIB + 1][..]),
+        ("cut", &[MIB][..]),
+        ("cut-and-lengthened", &[MIB, 2 * MIB][..]),
+    ] {
         let path = space.stub(name, &content);
         resize_by_path(&path, sizes);
         assert!(fs::read(&path).is_err(), "{name}: nobody knows its content");
@@ -27,15 +32,21 @@ fn a_stub_whose_size_was_changed_unasked_is_refused_until_somebody_vouches() {
         assert!(rows[0]["error"].as_str().unwrap().contains("touch -ca"), "{rows:?}");
         assert_eq!(space.state(&path), "m");
         assert!(shell("touch -ca \"$1\"", &path, &path));
-        assert!(fs::read(&path).unwrap()[..3 * MIB] == content, "{name}");
+        let found = fs::read(&path).unwrap();
+        let old_bytes = found.len().min(content.len());
+        assert_eq!(Some(&found.len()), sizes.last(), "{name}");
+        assert!(found[..old_bytes] == content[..old_bytes], "{name}");
+        assert!(found[old_bytes..].iter().all(|byte| *byte == 0), "{name}");
     }
-    let cut = space.stub("cut", &content);
-    resize_by_path(&cut, &[MIB]);
-    assert!(fs::read(&cut).unwrap() == content[..MIB]);
     // Programs that set times change no content.
     let touched = space.stub("touched", &content);
     assert!(shell("touch -c \"$1\"", &touched, &touched));
     assert!(fs::read(&touched).unwrap() == content);
+    // Times that are set do not hide a change of the size.
+    let hidden = space.stub("hidden", &content);
+    resize_by_path(&hidden, &[2 * MIB]);
+    assert!(shell("touch -c -d 2001-01-01 \"$1\"", &hidden, &hidden));
+    assert!(fs::read(&hidden).is_err());
     // A file that was emptied can be written anew.
     let anew = space.stub("anew", &content);
     resize_by_path(&anew, &[0]);
