@@ -31,7 +31,7 @@ mod parts;
 mod source;
 mod still;
 mod target;
-mod thin;
+pub mod thin;
 mod used;
 
 pub use comparison::{Comparison, Differences};

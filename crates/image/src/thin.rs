@@ -13,13 +13,13 @@ use crate::used::{complement, touches};
 /// Length of the sectors in which `thin_delta` counts, in bytes.
 const SECTOR_BYTES: u64 = 512;
 
-/// Ranges of a snapshot, in order.
+/// Ranges of a snapshot, in order and apart from each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// Ranges for which the pool has blocks. The rest is zeros.
-    pub(crate) used: Vec<Range<u64>>,
+    pub used: Vec<Range<u64>>,
     /// Ranges that may differ from the older snapshot.
-    changed: Vec<Range<u64>>,
+    pub changed: Vec<Range<u64>>,
 }
 
 impl Changes {
@@ -31,8 +31,9 @@ impl Changes {
         Self::of(&delta, bytes).ok_or_else(|| unclear.to_owned())
     }
 
-    /// Parses the documents of `thin_delta`. Returns `None` unless they are complete and agree.
-    fn of(delta: &ThinDelta, bytes: u64) -> Option<Self> {
+    /// Parses the documents of `thin_delta` about snapshots of `bytes` bytes. Returns `None` unless
+    /// they are complete and agree.
+    pub fn of(delta: &ThinDelta, bytes: u64) -> Option<Self> {
         let (before, after) = delta.numbers;
         let tags = tags(str::from_utf8(&delta.documents).ok()?)?;
         let mut tags = tags.into_iter();
@@ -54,7 +55,7 @@ impl Changes {
     }
 
     /// Returns true if nothing in `range` differs from the older snapshot.
-    pub(crate) fn is_unchanged(&self, range: &Range<u64>) -> bool {
+    pub fn is_unchanged(&self, range: &Range<u64>) -> bool {
         !touches(&self.changed, range)
     }
 }
