@@ -13,6 +13,7 @@ mod runs;
 mod scratch;
 mod scsi;
 mod space;
+mod thin_pool;
 mod volumes;
 mod wire;
 
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     exports::NBD_SERVER,
     lvm::LVM_DISK,
     lvm::LVM_TEXT,
+    thin_pool::THIN_DELTA,
     scsi::SCSI_ANSWER,
     configuration::ADDRESS,
     configuration::SERVER_TOML,

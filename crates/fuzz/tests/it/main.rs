@@ -70,6 +70,7 @@ tests!(
     nbd_server,
     lvm_disk,
     lvm_text,
+    thin_delta,
     scsi_answer,
     address,
     server_toml,
