@@ -9,7 +9,8 @@
 //!    it open, it is compared once more.
 //! 4. The record on the disk says that the file is migrated. (Its content is there and is read.)
 //! 5. The content is removed, and the times are restored. This raises a question of this process,
-//!    which the keeper answers at once.
+//!    which the keeper answers at once. A client of an NFS server that changes the size meanwhile
+//!    does not wait: the file is compared before, and its size afterwards.
 //! 6. Programs that wait continue.
 
 use std::collections::HashSet;
@@ -453,21 +454,30 @@ fn is_same_state(now: &Stat, then: &Stat) -> bool {
     state(now) == state(then)
 }
 
+/// Removes the content of the file, which had the status `stat`.
 fn take_away(file: &SpaceFile, stub: &Stub, stat: &Stat) -> Outcome {
     assert_eq!(stub.size, stat.size, "the copy has the size of the file");
-    let allocated = file.stat()?.allocated_bytes;
     let emptied = record::emptied(stub.clone());
     // If this process dies before it has set the time back, the time proves nothing.
     record::write(file, &Stub { was_recalled: true, ..emptied.clone() })?;
     file.sync()?;
+    let synced = file.stat()?;
+    if (synced.stat.size, synced.stat.mtime) != (stat.size, stat.mtime) {
+        record::write(file, &record::premigrated(stub.clone()))?;
+        return Err(CHANGED);
+    }
     file.keeping_capabilities(|| file.punch(stat.size))?;
-    file.set_times(None, stat.mtime)?;
+    let left = file.stat()?;
+    // The time of a change of the size has to stay.
+    if left.stat.size == stat.size {
+        file.set_times(None, stat.mtime)?;
+    }
     if let Err(error) = record::write(file, &emptied) {
         // The stub is complete. Only its times prove nothing.
         tracing::warn!(%error, "a change of this stub that nobody is asked about will not show");
     }
-    let left = file.stat()?.allocated_bytes;
-    Ok(FinalState { state: FileState::Migrated, bytes: allocated.saturating_sub(left) })
+    let bytes = synced.allocated_bytes.saturating_sub(left.allocated_bytes);
+    Ok(FinalState { state: FileState::Migrated, bytes })
 }
 
 fn premigrate(file: &SpaceFile, stub: &Stub) -> Outcome {
@@ -487,5 +497,50 @@ fn stub_of(copy: CopyId, copied: &StoredCopy) -> Stub {
         content: copied.content,
         bearer: None,
         unsynced: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use model::Timestamp;
+
+    use super::*;
+
+    const BYTES: u64 = 1 << 20;
+
+    /// A client of an NFS server emptied a file and set its size again while its record was brought
+    /// to the disk. The migration set the old time, and the stub got its old content later.
+    #[test]
+    fn a_file_whose_size_is_changed_while_it_migrates_stays_resident() {
+        // Only root sees the attribute with the record.
+        if !sys::process::is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("f");
+        std::fs::write(&path, vec![1; 1 << 20]).expect("written");
+        let directory = Dir::open(folder.path().as_os_str().as_bytes()).expect("opened");
+        let file = SpaceFile::open(&directory, b"f").expect("opened");
+        let old = Timestamp { secs: 1_000_000_000, nanos: 0 };
+        file.set_times(None, old).expect("set");
+        let found = file.stat().expect("stat");
+        let copied = StoredCopy { found, content: [0; 16] };
+        let stub = stub_of(CopyId { batch: BatchId(1), index: 0 }, &copied);
+        let writer = std::fs::File::options().write(true).open(&path).expect("opened");
+        writer.set_len(0).and_then(|()| writer.set_len(BYTES)).expect("changed");
+        let outcome = take_away(&file, &stub, &found.stat);
+        assert!(matches!(outcome, Err(FileError::Changed(_))), "{outcome:?}");
+        let after = file.stat().expect("stat").stat;
+        assert!(after.mtime > old, "the time of the change stays");
+        let record = record::read(&file).expect("read");
+        assert_eq!(state_of(&after, record.as_ref()), FileState::Resident);
+
+        file.write_at(&[2; 1 << 20], 0).expect("written");
+        file.set_times(None, old).expect("set");
+        let migrated = take_away(&file, &stub, &found.stat).expect("migrated");
+        assert!(migrated.bytes > 0, "{migrated:?}");
+        assert_eq!(file.stat().expect("stat").stat.mtime, old);
     }
 }
