@@ -97,12 +97,30 @@ impl Seat {
     }
 }
 
+/// Time that a connection has until a node makes a call on it; `None` after the call.
+struct GuestTime(Option<Pin<Box<Sleep>>>);
+
+impl GuestTime {
+    fn new(limit: Duration) -> Self {
+        Self(Some(Box::pin(tokio::time::sleep(limit))))
+    }
+
+    /// Returns true once the time is over without a call of a node.
+    fn is_over(&mut self, seat: &Seat, context: &mut Context<'_>) -> bool {
+        let Some(end) = &mut self.0 else { return false };
+        if seat.is_of_node() {
+            self.0 = None;
+            return false;
+        }
+        end.as_mut().poll(context).is_ready()
+    }
+}
+
 /// A served connection.
 pub(crate) struct Connection {
     stream: TlsStream<TcpStream>,
     peer: Peer,
-    /// End of a connection on which no node makes a call.
-    deadline: Option<Pin<Box<Sleep>>>,
+    guest_time: GuestTime,
     _right: Share<Origin>,
     /// Right to windows of full size.
     wide: Option<Share<Vec<u8>>>,
@@ -123,9 +141,9 @@ impl Connection {
         let serial = leaf.map(|leaf| leaf.serial);
         let Entry { connection, guest } = entry;
         let (origin, seat) = (*guest.holder(), Arc::new(Seat::new(guest)));
-        let deadline = Some(Box::pin(tokio::time::sleep(GUEST_MAX)));
+        let guest_time = GuestTime::new(GUEST_MAX);
         let peer = Peer { serial, address, origin, seat, cutter: Arc::default() };
-        Self { stream, peer, deadline, _right: connection, wide }
+        Self { stream, peer, guest_time, _right: connection, wide }
     }
 
     pub(crate) fn has_certificate(&self) -> bool {
@@ -135,16 +153,6 @@ impl Connection {
     /// Returns true if the connection may have windows of full size.
     pub(crate) fn is_wide(&self) -> bool {
         self.wide.is_some()
-    }
-
-    /// Returns true once the connection has been open for too long without a call of a node.
-    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        let Some(deadline) = &mut self.deadline else { return false };
-        if self.peer.seat.is_of_node() {
-            self.deadline = None;
-            return false;
-        }
-        deadline.as_mut().poll(context).is_ready()
     }
 }
 
@@ -180,7 +188,8 @@ impl AsyncRead for Connection {
         if self.peer.cutter.is_cut(context) {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
-        if self.is_late(context) {
+        let Self { guest_time, peer, .. } = &mut *self;
+        if guest_time.is_over(&peer.seat, context) {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
@@ -202,5 +211,33 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_on_which_no_node_makes_a_call_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let (guests, nodes) = (Quota::new(1, 1), Quota::new(1, 1));
+        let origin = Origin::of(Ipv4Addr::LOCALHOST.into());
+        let Ok(guest) = guests.take(origin) else { panic!("nobody else is there") };
+        let seat = Seat::new(guest);
+        runtime.expect("a runtime").block_on(async {
+            let mut time = GuestTime::new(Duration::ZERO);
+            let end = std::future::poll_fn(|context| {
+                if time.is_over(&seat, context) { Poll::Ready(()) } else { Poll::Pending }
+            });
+            tokio::time::timeout(GUEST_MAX, end).await.expect("the time ends");
+            seat.take(&nodes, NodeId(1)).expect("there is room");
+            let context = &mut Context::from_waker(Waker::noop());
+            assert!(!time.is_over(&seat, context), "a node has as much time as it likes");
+        });
+        assert!(guests.take(origin).is_ok(), "a node is no guest");
     }
 }
