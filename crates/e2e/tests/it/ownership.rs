@@ -88,6 +88,7 @@ fn a_copy_of_the_folder_is_refused_until_it_is_adopted() {
     let Some(mut scene) = scene() else { return };
     let copy = scene.copy_server("copy");
     scene.refused(&copy).expect(&[12]).says("server adopt");
+    server_command("rebuild-catalog", &copy).expect(&[12]).says("server adopt");
     server_command("adopt", &copy).expect(&[12]).says("another server is using");
     scene.goes_on(0);
     scene.server.terminate().expect(&[0]);
