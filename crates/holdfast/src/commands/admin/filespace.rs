@@ -10,6 +10,7 @@ use super::request::{ask, pages};
 use super::user::{tell, text};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
+use crate::moment;
 use crate::path::{self, JsonPath};
 use crate::table::{self, Align};
 
@@ -115,15 +116,16 @@ fn list(filespaces: &[Value], context: &mut Context) {
         ("Active objects", Align::Right),
         ("Last backup", Align::Left),
     ];
-    let rows = filespaces.iter().map(|one| {
-        [
-            shown(&one["name"]),
-            one["active_objects"].to_string(),
-            text(one, "last_backup").to_owned(),
-        ]
-    });
+    let rows = filespaces
+        .iter()
+        .map(|one| [shown(&one["name"]), one["active_objects"].to_string(), last_backup(one)]);
     let table = table::render(columns, &rows.collect::<Vec<_>>());
     context.output.text(&table);
+}
+
+/// Returns the time of the last backup of a filespace, as tables show it.
+fn last_backup(filespace: &Value) -> String {
+    moment::shown_or_never(moment::parse(text(filespace, "last_backup")).ok())
 }
 
 /// Returns the name in a document as a person can give it back.
@@ -152,5 +154,14 @@ mod tests {
         assert_eq!(name(OsStr::new(&text)).expect("is a name"), b"/mnt/caf\xe9");
         assert_eq!(shown(&json!("/srv")), "/srv");
         assert!(name(OsStr::new("base64:?")).is_err());
+    }
+
+    #[test]
+    fn the_last_backup_is_shown_as_other_tables_show_times() {
+        let document = json!({ "last_backup": "2026-11-30T04:40:54.55818Z" });
+        let time = moment::parse("2026-11-30T04:40:54.55818Z").expect("is a time");
+        assert_eq!(last_backup(&document), moment::shown(time));
+        assert_eq!(last_backup(&document).len(), "2026-11-30 04:40:54".len());
+        assert_eq!(last_backup(&json!({})), "never");
     }
 }
