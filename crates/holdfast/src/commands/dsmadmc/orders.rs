@@ -9,7 +9,7 @@ use dsm::admin::command::{Line, Work};
 use dsm::admin::message::{Message, ReturnCode};
 
 use super::link::{LineError, LineOutcome, Link};
-use super::refusal::{Refusal, on_one_line, refusal};
+use super::refusal::{Refusal, refusal, sentence};
 use crate::error::{CommandError, DONE, WARNED};
 use crate::{path, servers};
 
@@ -26,7 +26,7 @@ pub(super) fn run_line(line: &Line, command: &str, link: &mut Link) -> Result<St
             Err(Message::refusal("ANR2032E", ReturnCode::Failure, text))
         }
         Err(LineError::Usage(error)) => {
-            let text = format!("{command}: {}.", on_one_line(&error));
+            let text = format!("{command}: {}", sentence(&error));
             Err(Message::refusal("ANR2020E", ReturnCode::Syntax, text))
         }
         Err(LineError::Failure(error)) => Err(refusal(command, &error)),

@@ -16,7 +16,7 @@ use jiff::civil::DateTime;
 
 use super::destination::Destination;
 use super::link::{LineRunner, Link};
-use super::refusal::{Refusal, on_one_line, refusal_code};
+use super::refusal::{Refusal, refusal_code, sentence};
 use super::{orders, views};
 use crate::commands::admin;
 use crate::context::Context;
@@ -58,8 +58,7 @@ impl Session<'_> {
         let (admin, folder) = match connected {
             Ok(connected) => connected,
             Err(error) => {
-                let text = format!("No session with the server: {}", on_one_line(&error));
-                let text = format!("ANS8023E {text}.");
+                let text = format!("ANS8023E No session with the server: {}", sentence(&error));
                 match invocation.json {
                     true => output::say(&text),
                     false => context.output.line(&text),
