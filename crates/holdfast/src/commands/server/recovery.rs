@@ -164,14 +164,19 @@ pub(super) fn adopt(args: &AdoptArgs, context: &mut Context) -> Result<u8, Comma
         context.output.json(&AdoptedDocument { folder: JsonPath(&folder), pools });
         return Ok(DONE);
     }
-    let pools = pools
-        .iter()
-        .map(|pool| format!(", and the pool in {}", escaped(&path::bytes(pool))));
-    let (folder, pools) = (args.folder.display(), pools.collect::<String>());
-    context
-        .output
-        .note(&format!("The server in {folder} now owns its folder{pools}."));
+    context.output.note(&adopted(&args.folder, &pools));
     Ok(DONE)
+}
+
+/// Returns the text about a server that has taken its folder and its pools.
+fn adopted(folder: &Path, pools: &[PathBuf]) -> String {
+    let folder = escaped(&path::bytes(folder));
+    if pools.is_empty() {
+        return format!("The server in {folder} now owns its folder.");
+    }
+    let lines = pools.iter().map(|pool| format!("\n  {}", escaped(&path::bytes(pool))));
+    let lines = lines.collect::<String>();
+    format!("The server in {folder} now owns its folder, and the pools at:{lines}")
 }
 
 pub(super) fn recover(args: &RecoverArgs, context: &mut Context) -> Result<u8, CommandError> {
@@ -303,5 +308,20 @@ impl<'a> RebuiltDocument<'a> {
             versions: victims.collect(),
             aside: rebuilt.aside.as_ref().map(|path| escaped(&path::bytes(path))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_that_are_taken_stand_below_each_other() {
+        let (folder, large) = (Path::new("/srv/holdfast"), PathBuf::from("/mnt/large"));
+        let text = "The server in /srv/holdfast now owns its folder.";
+        assert_eq!(adopted(folder, &[]), text);
+        let text = "The server in /srv/holdfast now owns its folder, and the pools at:\n  \
+                    /srv/holdfast/pool\n  /mnt/large";
+        assert_eq!(adopted(folder, &[folder.join("pool"), large]), text);
     }
 }
