@@ -199,7 +199,7 @@ pub(crate) fn of_service(caller: &Caller) -> Problem {
     }
     let text = "this command is about the whole service, and your roles are in domains; name a \
                 node of your domain, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
-                'event' or 'stats'";
+                'event', 'stats', 'user', 'key', 'alert', 'filespace', 'report' or 'api'";
     Problem::new(Kind::Forbidden, text)
 }
 

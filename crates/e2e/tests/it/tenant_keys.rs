@@ -182,7 +182,8 @@ fn objects_of_others_do_not_exist_for_a_tenant_elsewhere() {
         assert_eq!(ask("law-1", "LAW"), ask("nil-1", "NIL"), "{order:?}");
     }
     for order in [&["pool", "list"][..], &["schedule", "list"], &["expire"], &["stats"]] {
-        lab(order).expect(&[12]).says("about the whole service");
+        let refused = lab(order).expect(&[12]).says("about the whole service");
+        refused.says("'alert', 'filespace', 'report' or 'api'");
     }
     assert_eq!(law.get("/v1/nodes/law-1").expect(200).json(), before);
 }
