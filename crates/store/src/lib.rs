@@ -15,6 +15,8 @@
 //! | [`domains`] | policy domains, drafts, locks |
 //! | [`nodes`], [`contacts`] | registered nodes, and when they called last |
 //! | [`readers`] | nodes that read what another node has stored, by its rules |
+//! | [`option_sets`] | options that the server gives to nodes, in versions |
+//! | [`quotas`] | limits of domains on what their nodes store |
 //! | [`schedules`] | schedules, their events, the server's own work |
 //! | [`folder`] | the server's folder: configuration, keys, the place of the catalogue |
 //! | [`ownership`] | the right of one process to use a folder and its pools |
