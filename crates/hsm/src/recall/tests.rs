@@ -11,7 +11,7 @@ use format::stub::Stub;
 use model::{BatchId, CopyId, Timestamp};
 
 use super::*;
-use crate::fill::{FillError, Part};
+use crate::fill::Part;
 use crate::record;
 use crate::relay::WorkerMessage;
 
