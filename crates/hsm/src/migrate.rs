@@ -463,7 +463,8 @@ fn take_away(file: &SpaceFile, stub: &Stub, stat: &Stat) -> Outcome {
     file.sync()?;
     let synced = file.stat()?;
     if (synced.stat.size, synced.stat.mtime) != (stat.size, stat.mtime) {
-        record::write(file, &record::premigrated(stub.clone()))?;
+        // On the disk, too: the record there says that the content is missing.
+        premigrate(file, stub)?;
         return Err(CHANGED);
     }
     file.keeping_capabilities(|| file.punch(stat.size))?;

@@ -45,7 +45,7 @@ pub(crate) struct TreeEntry {
     pub(crate) node: Node,
 }
 
-/// Entries of a directory, sorted by name.
+/// Entries of a directory, sorted by name unless [`in_walk_order`] has ordered them.
 pub(crate) type Entries = Arc<Vec<TreeEntry>>;
 
 pub(crate) struct Tree {

@@ -136,6 +136,8 @@ fn with_next_step(error: ClientError, credential: Credential) -> CommandError {
         _ if !is_refused => error,
         Credential::Token => error.with_hint(TOKEN_HINT),
         Credential::Key => error.with_hint(KEY_HINT),
+        // Files that may not be written and servers that are not trusted are refusals, too.
+        Credential::Password if !error.message.contains("the token") => error,
         Credential::Password => {
             let message = PASSWORD_REFUSED.to_owned();
             CommandError { message, ..error }.with_hint(PASSWORD_HINT)
@@ -195,5 +197,8 @@ mod tests {
         );
         assert!(refused.hint.is_some_and(|hint| hint.contains("--again --password")));
         assert_eq!(of(ErrorKind::Usage).message, "the token");
+        let file = ClientError::new(ErrorKind::Refused, "cannot make /etc/holdfast");
+        let file = with_next_step(file, Credential::Password);
+        assert_eq!((file.message.as_str(), file.hint), ("cannot make /etc/holdfast", None));
     }
 }

@@ -104,7 +104,7 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
         ];
         context.output.text(&text.concat());
     }
-    tell_abandoned(&client, &filespaces, context)?;
+    tell_abandoned(&client, &filespaces, context);
     Ok(DONE)
 }
 
@@ -113,18 +113,19 @@ fn tell_abandoned(
     client: &Client,
     filespaces: &[FilespaceSummary],
     context: &Context,
-) -> Result<(), CommandError> {
-    let own = VirtualFilespaces::of(client.standing())?;
+) {
+    // A setting that cannot be read is told by the commands that need it.
+    let Ok(own) = VirtualFilespaces::of(client.standing()) else { return };
     let is_stale =
         |known: &&FilespaceSummary| known.active_objects > 0 && own.is_abandoned(&known.name);
     for name in filespaces.iter().filter(is_stale).map(|known| escaped(&known.name)) {
         context.output.note(&format!(
             "the filespace {name} is no longer backed up on its own, and a restore still takes its \
-             old versions first: name it in virtual_filespaces again, or end it with 'holdfast \
-             delete {name} --filespace {name}'"
+             old versions first: no file system is mounted there, and virtual_filespaces does not \
+             name it; mount its file system, or name it in virtual_filespaces again. Only if \
+             nobody needs its versions any more: 'holdfast help delete' says how they end"
         ));
     }
-    Ok(())
 }
 
 /// Keeps the facts about a backup that the status shows. Nothing that fails here makes the backup

@@ -258,7 +258,6 @@ fn a_large_file_comes_range_by_range() {
     assert_eq!(grains.missing(&(0..8 * MIB)), [0..5 * MIB, 6 * MIB..8 * MIB]);
 }
 
-/// `cp` on an NFS client asks the server for the holes of a file, and copied a stub as zeros.
 /// Nothing of the content is needed to read at the end of a file. The kernel would set the time of
 /// the last access, and the next read would get the content that was cut.
 #[test]
@@ -281,6 +280,7 @@ fn a_doubtful_file_is_not_read_at_its_end_either() {
     assert!(record::read(&file).unwrap().unwrap().was_recalled);
 }
 
+/// `cp` on an NFS client asks the server for the holes of a file, and copied a stub as zeros.
 #[test]
 fn a_large_file_that_the_nfs_server_opens_comes_as_a_whole() {
     let part_wise = |settings: &mut FilesystemSettings| settings.whole_bytes_max = 0;
