@@ -39,6 +39,9 @@ pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<PathDeletio
             let filespace = mount_point(&place.filespace).to_vec();
             return Ok(PathDeletion { filespace, summary });
         }
+        if place.name.is_none() && options.archive.is_some() {
+            break;
+        }
         if place.name.is_none() && places.len() > 1 {
             // The path names a whole filespace. Once that is empty, the same command must not
             // delete what the filespace around it has.

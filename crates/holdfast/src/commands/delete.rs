@@ -64,9 +64,14 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let planned = format!("{versions} would be deleted.\n");
     let code = report(context, (&summary, Some(filespace.as_slice())), "version", &planned);
     let path = escaped(&options.path);
+    let part = match (args.active, args.inactive) {
+        (true, _) => " --active",
+        (_, true) => " --inactive",
+        _ => "",
+    };
     for other in others.iter().map(|other| escaped(other)) {
         context.output.note(&format!(
-            "the filespace {other} has versions of {path}, too: 'holdfast delete {path} \
+            "the filespace {other} has versions of {path}, too: 'holdfast delete {path}{part} \
              --filespace {other}' deletes those"
         ));
     }
@@ -78,7 +83,7 @@ fn others(client: &Client, options: &DeleteOptions) -> Vec<Vec<u8>> {
     let options = ListOptions {
         path: Some(options.path.clone()),
         content: ListContent::Everything,
-        all_versions: true,
+        all_versions: options.inactive,
         archive: options.archive,
         filespace: options.filespace.clone(),
         ..ListOptions::default()

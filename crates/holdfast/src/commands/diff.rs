@@ -99,9 +99,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     }
     for name in parts.iter().map(|name| escaped(name)) {
         context.output.note(&format!(
-            "{name} was not a filespace of its own all the time, so an object below it may be \
-             shown as added or removed although it is unchanged; 'holdfast diff {name}' compares \
-             them over filespaces"
+            "objects below {name} were in the filespace around it at one of these times, so they \
+             may be shown as added or removed although they are unchanged; 'holdfast diff {name}' \
+             with the same times compares them over filespaces"
         ));
     }
     Ok(DONE)

@@ -109,11 +109,7 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
 }
 
 /// Names the filespaces that no backup looks at any more, although their directories have content.
-fn tell_abandoned(
-    client: &Client,
-    filespaces: &[FilespaceSummary],
-    context: &Context,
-) {
+fn tell_abandoned(client: &Client, filespaces: &[FilespaceSummary], context: &Context) {
     // A setting that cannot be read is told by the commands that need it.
     let Ok(own) = VirtualFilespaces::of(client.standing()) else { return };
     let is_stale =
