@@ -62,7 +62,7 @@ use crate::link::versions::Selection;
 use crate::options::{Origin, RestoreOptions, RestorePart};
 use crate::path::{Place, normalise, places};
 use crate::progress::{Phase, Progress};
-use crate::remains::{Absence, nothing_stored};
+use crate::remains::{Absence, has_any, nothing_stored};
 use crate::report::RestoreReport;
 
 /// Restores objects, as `options` say.
@@ -266,6 +266,8 @@ impl Restoration<'_> {
             let selection = self.options.selection(&place);
             let base = self.layout.base(path, &place);
             let (received, _) = match self.receive(&place, &base, &selection, None) {
+                // Symbolic links may lead to the path: then its resolved name is in another place.
+                Err(_) if base.is_obstructed() && !has_any(self.link, &selection)? => continue,
                 Err(error) if base.is_obstructed() => {
                     self.tally.fail(path.to_vec(), error.message);
                     return Ok(true);

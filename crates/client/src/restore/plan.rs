@@ -125,6 +125,10 @@ impl Planner<'_> {
             if base.is_obstructed()
                 && let Err(error) = base.make_later()
             {
+                // Symbolic links may lead to the path: then its resolved name is in another place.
+                if !has_any(link, &options.selection(&place))? {
+                    continue;
+                }
                 draft.plan.fail(Failure { path: path.to_vec(), error: error.message });
                 return Ok(true);
             }
