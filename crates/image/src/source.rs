@@ -307,13 +307,19 @@ impl ImageSource for Source {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        match &self.reader {
+        let read = match &self.reader {
             Reader::Local { direct: Some(direct), .. } => {
                 block::read_direct(direct, buffer, offset)
             }
             Reader::Local { cached, .. } => cached.read_exact_at(buffer, offset),
-            Reader::Export(export) => export.read_at(buffer, offset),
-        }
+            Reader::Export(export) => return export.read_at(buffer, offset),
+        };
+        read.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                io::Error::new(error.kind(), "it has become shorter while it was read")
+            }
+            _ => error,
+        })
     }
 
     fn failure(&self) -> Option<String> {
@@ -374,6 +380,10 @@ mod tests {
         std::fs::write(&path, vec![8; 10_000]).expect("written");
         assert_eq!(source.describe().expect("known").stillness, ImageStillness::Fuzzy);
         assert!(source.may_change());
+        let cut = File::options().write(true).open(&path);
+        cut.and_then(|file| file.set_len(9000)).expect("cut");
+        let error = source.read_at(&mut tail, 8192).expect_err("the end is missing");
+        assert_eq!(error.to_string(), "it has become shorter while it was read");
     }
 
     #[test]
