@@ -173,7 +173,7 @@ fn an_archive_of_a_folder_comes_before_one_with_a_part_of_it() {
     };
     for (name, options) in [("planned", &["--dry-run"][..]), ("newest", &[])] {
         let newest = run(name, options).expect(&[8]);
-        newest.says("none of these archives has all of").says(&whole);
+        newest.says(&format!("--archive brings the part in archive {whole}"));
     }
     let files = |name: &str| {
         let top = scene.scratch.join(name).join("source/tree");
