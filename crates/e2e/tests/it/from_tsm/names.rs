@@ -267,6 +267,8 @@ fn braces_name_the_file_space_of_a_version() {
     let deleted = delete(&letter).says(&format!("File space: {}\n", own.display()));
     deleted.says(&format!("'delete backup {in_braces}'"));
     assert_eq!(sizes(&in_braces), [5]);
+    let unknown = site.dsmc(&["q", "ba", "{/nowhere}/letter"]).expect(&[12]);
+    unknown.says("ANS1092W no file space is called '/nowhere'");
     let deleted = delete(&in_braces).says(&format!("File space: {around}\n"));
     assert!(!deleted.stderr.contains("Another"), "{deleted}");
     assert_eq!(sizes(&in_braces), [] as [u64; 0]);

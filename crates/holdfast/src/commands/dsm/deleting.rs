@@ -286,11 +286,7 @@ fn chosen_filespace(operand: &[u8], known: &[Vec<u8>]) -> Result<Vec<u8>, Comman
     let bare = bare_filespace(operand);
     let by_number = bare.parse::<usize>().ok().and_then(|number| known.get(number.checked_sub(1)?));
     let by_name = known.iter().find(|name| name[..] == *bare.as_bytes());
-    let absent = || {
-        let shown = model::escaped(operand);
-        CommandError::new(format!("ANS1092W no file space is called '{shown}'"))
-    };
-    by_name.or(by_number).cloned().ok_or_else(absent)
+    by_name.or(by_number).cloned().ok_or_else(|| stored::no_filespace(operand))
 }
 
 /// Returns the name of a file space without the braces around it.

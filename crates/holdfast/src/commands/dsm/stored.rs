@@ -154,7 +154,8 @@ pub(super) fn select(
     list(client, top, content, filter, filespace, &mut take)
 }
 
-/// Lists one path. A path that is not stored has no versions.
+/// Lists one path. A path that is not stored has no versions. Fails if the server has no filespace
+/// of this name.
 fn list(
     client: &Client,
     path: Vec<u8>,
@@ -172,9 +173,28 @@ fn list(
         filespace: filespace.map(<[u8]>::to_vec),
     };
     match client.list(&options, visit) {
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind == ErrorKind::NotFound => match filespace {
+            Some(name) => check_filespace(client, name),
+            None => Ok(()),
+        },
         done => Ok(done?),
     }
+}
+
+/// Fails if the server has no filespace of this name.
+fn check_filespace(client: &Client, name: &[u8]) -> Result<(), CommandError> {
+    if filespaces(client)?.iter().any(|known| known.name == name) {
+        return Ok(());
+    }
+    Err(no_filespace(name))
+}
+
+/// The error for a filespace that the server does not have.
+pub(super) fn no_filespace(name: &[u8]) -> CommandError {
+    let shown = model::escaped(name);
+    CommandError::new(format!(
+        "ANS1092W no file space is called '{shown}'; 'query filespace' shows all"
+    ))
 }
 
 /// Returns the operands, in braces, for the versions that the operand would name in other file
