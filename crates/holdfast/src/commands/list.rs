@@ -119,14 +119,29 @@ fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, 
         }
         Ok(())
     })?;
-    let (path, inactive) = (escaped(literal), if args.inactive { " --inactive" } else { "" });
+    let (path, options) = (escaped(literal), options_again(args));
     for name in others.iter().map(|name| escaped(name)) {
         context.output.note(&format!(
-            "the filespace {name} has versions of {path}, too: 'holdfast list {path}{inactive} \
+            "the filespace {name} has versions of {path}, too: 'holdfast list {path}{options} \
              --filespace {name}' shows them"
         ));
     }
     Ok(DONE)
+}
+
+/// Returns the options that choose what of a path is listed, for a command in a hint.
+fn options_again(args: &Args) -> String {
+    let mut options = String::new();
+    if args.recursive {
+        options.push_str(" --recursive");
+    }
+    if args.inactive {
+        options.push_str(" --inactive");
+    }
+    if let Some(at) = args.at {
+        options.push_str(&format!(" --at \"{}\"", moment::shown(at)));
+    }
+    options
 }
 
 /// Returns the heading of the lines of [`write`].
