@@ -378,8 +378,8 @@ fn named_from<'a>(
 }
 
 /// Returns the longest command that `words` name within `command`, as [`named_from`] does. If it is
-/// a group, a word that another word for the same act, an abbreviation or a slip of the hand makes
-/// of the name of one of its commands names this command.
+/// a group, one of the other words may name one of its commands inexactly: as an abbreviation, with
+/// a typing error, or by another word for the same act.
 fn meant_from<'a>(
     named: String,
     command: &'a clap::Command,
