@@ -267,7 +267,8 @@ fn absence(path: &Path, is_other: bool) -> ClientError {
     if is_other {
         let message = format!(
             "this user has no node ({path} does not exist), and the node of this machine is for \
-             root; run the command with sudo"
+             root; run the command with sudo, make a node of this user with 'holdfast enroll', or \
+             name the node's folder with --home"
         );
         return ClientError::new(ErrorKind::Refused, message);
     }
