@@ -287,10 +287,8 @@ impl Dir {
                 .and_then(|()| rename(target, &draft, target_name, true)),
             renamed => renamed,
         };
-        if renamed.is_err() {
-            // The name shows that the link is temporary.
-            let _removed = target.remove(&draft, false);
-        }
+        // A rename to a name of the same object leaves both. The name shows that it is temporary.
+        let _removed = target.remove(&draft, false);
         renamed
     }
 
