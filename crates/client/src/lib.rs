@@ -524,8 +524,8 @@ impl Client {
     }
 
     /// Calls `visit` with each object that differs between two times, until it returns false.
-    /// Returns the filespaces within the compared ones that have, or had, a part of the objects that
-    /// came or went: those may be there at the other time, too.
+    /// Returns the filespaces within the compared ones that have, or had, a part of the objects
+    /// that came or went: those may be there at the other time, too.
     pub fn diff(
         &self,
         options: &DiffOptions,

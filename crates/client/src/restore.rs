@@ -46,7 +46,7 @@ use self::layout::{Base, Layout};
 use self::links::MadeNames;
 use self::make::Maker;
 use self::parents::Parents;
-use self::parts::{Parts, Wanted};
+use self::parts::{Coverage, Parts};
 pub(crate) use self::plan::plan;
 pub use self::ranges::{AHEAD_BYTES, RangeReader};
 pub use self::recall::{FileFiller, RecallRequest};
@@ -171,7 +171,7 @@ impl Restoration<'_> {
         &self,
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
-        wanted: Wanted,
+        wanted: Coverage,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         if !self.options.joins_paths() {
             return self.restore(filespaces, paths, wanted);
@@ -182,7 +182,7 @@ impl Restoration<'_> {
         let skips = self.tally.skips();
         missing.extend(self.restore(filespaces, covered, wanted)?);
         self.tally.set_skips_back(skips);
-        if wanted == Wanted::Any && !waiting.is_empty() {
+        if wanted == Coverage::Any && !waiting.is_empty() {
             missing.extend(self.restore_all(filespaces, waiting, wanted)?);
         } else {
             missing.extend(waiting);
@@ -195,7 +195,7 @@ impl Restoration<'_> {
         &self,
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
-        wanted: Wanted,
+        wanted: Coverage,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         let mut missing = Vec::new();
         for paths in by_directory(paths) {
@@ -254,10 +254,12 @@ impl Restoration<'_> {
         &self,
         filespaces: &[Vec<u8>],
         path: &[u8],
-        wanted: Wanted,
+        wanted: Coverage,
     ) -> Result<bool, ClientError> {
         for place in places(filespaces.iter().map(Vec::as_slice), path) {
-            if wanted == Wanted::Whole && self.parts.meet(self.link, self.options, path, &place)? {
+            if wanted == Coverage::Whole
+                && self.parts.meet(self.link, self.options, path, &place)?
+            {
                 return Ok(false);
             }
             let directories = std::iter::once(place.below());

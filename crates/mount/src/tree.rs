@@ -388,8 +388,8 @@ fn file_name(name: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// Makes entries, of which those whose names end with a slash are directories, and returns their
-    /// names in the order of a walk.
+    /// Makes entries, of which those whose names end with a slash are directories, and returns
+    /// their names in the order of a walk.
     fn walked(names: &[&str]) -> Vec<String> {
         let entry = |name: &&str| match name.strip_suffix('/') {
             Some(name) => TreeEntry { name: name.into(), node: view_root(View::Latest) },

@@ -238,8 +238,8 @@ fn at(base: Option<&OwnedFd>) -> BorrowedFd<'_> {
     base.map_or(CWD, AsFd::as_fd)
 }
 
-/// Opens the directories of `path` that are beyond the kernel's limit. Returns the last of them, and
-/// the rest of the path.
+/// Opens the directories of `path` that are beyond the kernel's limit. Returns the last of them,
+/// and the rest of the path.
 fn reach(path: &[u8]) -> io::Result<(Option<OwnedFd>, &[u8])> {
     let mut base: Option<OwnedFd> = None;
     let mut rest = path;

@@ -44,7 +44,7 @@ pub struct StartedAction {
     pub locked: Vec<String>,
     /// Nodes whose agents are not connected.
     pub away: Vec<String>,
-    /// Those of them whose agents poll; none from an older server.
+    /// Agents of them that poll; none from an older server.
     pub polling: Vec<PollingAgent>,
 }
 

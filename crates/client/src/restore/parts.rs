@@ -22,9 +22,9 @@ use crate::report::FAILURES_LISTED;
 /// Maximum number of archives that a warning names.
 const NAMED_MAX: usize = 5;
 
-/// What of a path is enough.
+/// Part of a path that is enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Wanted {
+pub(super) enum Coverage {
     /// All of it. An archive that has a part of a directory is passed over.
     Whole,
     Any,
@@ -51,7 +51,7 @@ impl Parts {
         let mut missing = paths;
         if is_divided(options, origins) {
             for filespaces in origins {
-                missing = bring(filespaces, missing, Wanted::Whole)?;
+                missing = bring(filespaces, missing, Coverage::Whole)?;
             }
             self.keep(&missing);
             // A path below a missing one has waited for it.
@@ -61,7 +61,7 @@ impl Parts {
             }
         }
         for filespaces in origins {
-            missing = bring(filespaces, missing, Wanted::Any)?;
+            missing = bring(filespaces, missing, Coverage::Any)?;
         }
         Ok(missing)
     }
@@ -167,10 +167,10 @@ mod tests {
             for path in paths {
                 let text = str::from_utf8(&path).expect("a text");
                 let is_part = above.contains(&text);
-                if is_part && wanted == Wanted::Whole {
+                if is_part && wanted == Coverage::Whole {
                     parts.note(&path, number);
                 }
-                match whole.contains(&text) || is_part && wanted == Wanted::Any {
+                match whole.contains(&text) || is_part && wanted == Coverage::Any {
                     true => brought.push(format!("{text} of {number}")),
                     false => missing.push(path),
                 }

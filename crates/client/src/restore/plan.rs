@@ -13,7 +13,7 @@ use super::failure_of;
 use super::layout::{Base, Layout, above, is_absence};
 use super::links::{Group, MetInodes, may_have_lost_names};
 use super::make::FORMER_NAMES_MAX;
-use super::parts::{Parts, Wanted};
+use super::parts::{Coverage, Parts};
 use super::presence::{NameState, Presence};
 use super::several::{below, distinct, divide};
 use crate::error::{ClientError, ErrorKind};
@@ -70,7 +70,7 @@ impl Planner<'_> {
         &self,
         filespaces: &[Vec<u8>],
         paths: Vec<Vec<u8>>,
-        wanted: Wanted,
+        wanted: Coverage,
         draft: &mut Draft,
     ) -> Result<Vec<Vec<u8>>, ClientError> {
         let (alone, others) = match self.options.joins_paths() {
@@ -89,7 +89,7 @@ impl Planner<'_> {
                 missing.push(path);
             }
         }
-        if wanted == Wanted::Any && !waiting.is_empty() {
+        if wanted == Coverage::Any && !waiting.is_empty() {
             missing.extend(self.plan_all(filespaces, waiting, wanted, draft)?);
         } else {
             missing.extend(waiting);
@@ -113,12 +113,12 @@ impl Planner<'_> {
         &self,
         filespaces: &[Vec<u8>],
         path: &[u8],
-        wanted: Wanted,
+        wanted: Coverage,
         draft: &mut Draft,
     ) -> Result<bool, ClientError> {
         let Self { link, options, layout, progress, parts } = self;
         for place in places(filespaces.iter().map(Vec::as_slice), path) {
-            if wanted == Wanted::Whole && parts.meet(link, options, path, &place)? {
+            if wanted == Coverage::Whole && parts.meet(link, options, path, &place)? {
                 return Ok(false);
             }
             let base = layout.base(path, &place);

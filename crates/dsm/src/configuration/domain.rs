@@ -98,8 +98,8 @@ fn add(domain: &mut Domain, word: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Splits a path whose file system is marked by braces, as in `{/home}/ann`. Returns the file system,
-/// and the path without the braces.
+/// Splits a path whose file system is marked by braces, as in `{/home}/ann`. Returns the file
+/// system, and the path without the braces.
 pub(crate) fn braced(path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let inner = path.strip_prefix(b"{")?;
     let end = inner.iter().position(|&byte| byte == b'}')?;

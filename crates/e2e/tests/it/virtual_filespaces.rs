@@ -86,7 +86,7 @@ fn a_second_deletion_of_a_filespace_spares_the_one_around_it() {
 
 /// A file in a directory that has become a filespace: its older version is in the filespace around
 /// that directory.
-struct Moved {
+struct MovedDirectory {
     scene: Scene,
     own: PathBuf,
     letter: PathBuf,
@@ -96,7 +96,7 @@ struct Moved {
     between: String,
 }
 
-impl Moved {
+impl MovedDirectory {
     fn new() -> Self {
         let scene = Scene::with_files(9, 100);
         let own = scene.tree.join("own");
@@ -124,7 +124,7 @@ impl Moved {
 
 #[test]
 fn a_command_takes_the_versions_of_a_filespace_that_it_names() {
-    let moved = Moved::new();
+    let moved = MovedDirectory::new();
     let around = ["--filespace", &moved.around];
     let sizes = |words: &[&str]| -> Vec<u64> {
         let listed = moved.run("list", &[&["--inactive", "--json"], words].concat());
@@ -165,7 +165,7 @@ fn a_command_takes_the_versions_of_a_filespace_that_it_names() {
 
 #[test]
 fn the_status_names_a_filespace_that_no_setting_names_any_more() {
-    let moved = Moved::new();
+    let moved = MovedDirectory::new();
     let status = || moved.scene.node.run(&["status"]).expect(&[0]);
     assert!(!status().stderr.contains("no longer backed up"));
     let path = moved.scene.node.home().join("client.toml");
@@ -177,7 +177,7 @@ fn the_status_names_a_filespace_that_no_setting_names_any_more() {
 
 #[test]
 fn times_are_compared_over_filespaces() {
-    let moved = Moved::new();
+    let moved = MovedDirectory::new();
     let diff = |path: &Path| {
         let words = ["diff", "--from", &moved.between, path.to_str().unwrap(), "--json"];
         moved.scene.node.run(&words).expect(&[0])

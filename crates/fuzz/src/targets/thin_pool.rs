@@ -96,7 +96,7 @@ fn check_incomplete(numbers: (u64, u64), input: &[u8]) {
 fn written(numbers: (u64, u64), changes: &Changes) -> String {
     let (old, new) = numbers;
     let same = without(&changes.used, &changes.changed);
-    // What has changed and is not in the newer snapshot was in the older one.
+    // Changed blocks that are not in the newer snapshot were in the older one.
     let of_old = [&changes.used[..], &changes.changed].concat();
     [((old, old), &of_old), ((new, new), &changes.used), ((old, new), &same)]
         .map(|(numbers, ranges)| document(numbers, 1, &tags(ranges)))

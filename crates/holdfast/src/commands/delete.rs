@@ -92,8 +92,8 @@ fn others(client: &Client, options: &DeleteOptions) -> Vec<Vec<u8>> {
     client.elsewhere(&options).unwrap_or_default()
 }
 
-/// Reports a deletion of objects called `noun`, from one filespace if it has a path, and returns the
-/// exit code. `otherwise` is said if nothing was deleted.
+/// Reports a deletion of objects called `noun`, from one filespace if it has a path, and returns
+/// the exit code. `otherwise` is said if nothing was deleted.
 pub(crate) fn report(
     context: &mut Context,
     (deletion, filespace): (&DeletionSummary, Option<&[u8]>),
