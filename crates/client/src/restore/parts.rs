@@ -46,7 +46,7 @@ impl Parts {
         mut bring: F,
     ) -> Result<Vec<Vec<u8>>, ClientError>
     where
-        F: FnMut(&[Vec<u8>], Vec<Vec<u8>>, Wanted) -> Result<Vec<Vec<u8>>, ClientError>,
+        F: FnMut(&[Vec<u8>], Vec<Vec<u8>>, Coverage) -> Result<Vec<Vec<u8>>, ClientError>,
     {
         let mut missing = paths;
         if is_divided(options, origins) {

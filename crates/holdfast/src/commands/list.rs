@@ -131,16 +131,10 @@ fn list_versions(args: &Args, path: &[u8], context: &mut Context) -> Result<u8, 
 
 /// Returns the options that choose what of a path is listed, for a command in a hint.
 fn options_again(args: &Args) -> String {
-    let mut options = String::new();
-    if args.recursive {
-        options.push_str(" --recursive");
-    }
-    if args.inactive {
-        options.push_str(" --inactive");
-    }
-    if let Some(at) = args.at {
-        options.push_str(&format!(" --at \"{}\"", moment::shown(at)));
-    }
+    let flags = [(args.recursive, " --recursive"), (args.inactive, " --inactive")];
+    let given = flags.iter().filter(|(is_given, _)| *is_given);
+    let mut options: String = given.map(|(_, flag)| *flag).collect();
+    options.extend(args.at.map(|at| format!(" --at \"{}\"", moment::shown(at))));
     options
 }
 
