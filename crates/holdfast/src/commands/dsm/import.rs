@@ -15,6 +15,8 @@ const CONFIG_FILE: &str = "client.toml";
 const LIST_FILE: &str = "inclexcl";
 /// Keys that the last import has written, so that a key that an option file loses goes again.
 const RECORD_FILE: &str = "dsm.imported";
+/// Key of the record. It is there if the list of statements is that of the last import.
+const STATEMENTS: &str = "statements";
 
 /// Write what TSM's option files say into client.toml and into the list of statements
 ///
@@ -137,11 +139,15 @@ impl Import {
             .with_hint("run 'holdfast enroll', or a command of dsmc with -password=TOKEN")
         })?;
         let record = home.join(RECORD_FILE);
-        if let Some(last) = read_table(&record)? {
-            remove(&mut config, &last);
-        }
-        let keys = self.table();
+        let mut last = read_table(&record)?.unwrap_or_default();
+        let had_list = last.remove(STATEMENTS).is_some();
+        remove(&mut config, &last);
+        let mut keys = self.table();
         add(&mut config, &keys);
+        let has_list = !self.list.is_empty();
+        if has_list {
+            keys.insert(STATEMENTS.to_owned(), true.into());
+        }
         let write = |path: &Path, bytes: &[u8]| {
             sys::durable::write(path, bytes, 0o600).map_err(|error| failed(path, &error))
         };
@@ -151,11 +157,11 @@ impl Import {
                 .map(String::into_bytes)
         };
         write(&path, &text(&config)?)?;
-        write(&record, &text(&keys)?)?;
-        if !self.list.is_empty() {
+        // A list that no import has written is a person's, and stays.
+        if has_list || had_list {
             write(&home.join(LIST_FILE), &self.list)?;
         }
-        Ok(())
+        write(&record, &text(&keys)?)
     }
 
     /// Returns the options whose keys are not in `client.toml` with the same value, and that no
@@ -261,6 +267,29 @@ mod tests {
 
     fn table(text: &str) -> Table {
         text.parse().expect("TOML")
+    }
+
+    /// Statements that the option files lose must not leave out files for ever.
+    #[test]
+    fn a_list_that_the_option_files_lose_is_empty_and_a_persons_list_stays() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (file, list) = (home.path().join("dsm.opt"), home.path().join(LIST_FILE));
+        std::fs::write(home.path().join(CONFIG_FILE), "node = 'anna'\n").expect("written");
+        let import = |text: &str| {
+            std::fs::write(&file, text).expect("written");
+            let places = files::Places { system: None, user: Some(file.clone()) };
+            let site = files::load(&places, &[]).expect("a site");
+            Import::of(&site).write(home.path()).expect("imported");
+            std::fs::read_to_string(&list).expect("a list")
+        };
+        std::fs::write(&list, "exclude /mine\n").expect("written");
+        assert_eq!(import("compression no\n"), "exclude /mine\n");
+        assert_eq!(import("exclude.dir /old\n"), "exclude.dir /old\n");
+        assert_eq!(import("compression no\n"), "");
+        let config = std::fs::read_to_string(home.path().join(CONFIG_FILE)).expect("there");
+        assert!(!config.contains(STATEMENTS), "{config}");
+        std::fs::write(&list, "exclude /mine\n").expect("written");
+        assert_eq!(import("compression yes\n"), "exclude /mine\n");
     }
 
     #[test]
