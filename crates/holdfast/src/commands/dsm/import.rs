@@ -93,24 +93,29 @@ pub(super) struct Import {
 }
 
 impl Import {
+    /// Returns what the option files and the command line say.
     pub(super) fn of(site: &Site) -> Self {
+        Self::with(site, &site.options)
+    }
+
+    /// Returns what the option files say. What a command line says is for one command only.
+    pub(super) fn of_files(site: &Site) -> Self {
+        Self::with(site, &options_of_files(site))
+    }
+
+    fn with(site: &Site, options: &Options) -> Self {
         let mut lost: Vec<String> = site.faults.iter().map(ToString::to_string).collect();
-        lost.extend(site.options.refused().map(|entry| {
+        lost.extend(options.refused().map(|entry| {
             format!("{}: {}: {}", entry.place, entry.definition.name(), entry.fate())
         }));
-        let paths = match domain(&site.options) {
+        let paths = match domain(options) {
             Ok(domain) => domain.map(|domain| path_words(&domain)),
             Err(error) => {
                 lost.push(error.to_string());
                 None
             }
         };
-        Self {
-            keys: configuration::keys(&site.options),
-            paths,
-            list: site.translation.list(),
-            lost,
-        }
+        Self { keys: configuration::keys(options), paths, list: site.translation.list(), lost }
     }
 
     /// Returns the keys in the form of `client.toml`.
@@ -179,9 +184,13 @@ impl Import {
 /// Returns the options of the files that have no effect until they are imported. What a command
 /// line says is no matter of the files.
 pub(super) fn missing(site: &Site, home: &Path) -> Vec<&'static str> {
-    let options = Options::new(&site.system, site.stanza.as_ref(), &site.user, &[]);
+    let keys = configuration::keys(&options_of_files(site));
     let (paths, list, lost) = (None, Vec::new(), Vec::new());
-    Import { keys: configuration::keys(&options), paths, list, lost }.missing(home)
+    Import { keys, paths, list, lost }.missing(home)
+}
+
+fn options_of_files(site: &Site) -> Options {
+    Options::new(&site.system, site.stanza.as_ref(), &site.user, &[])
 }
 
 /// Returns the words of the key `paths`.
@@ -267,6 +276,23 @@ mod tests {
 
     fn table(text: &str) -> Table {
         text.parse().expect("TOML")
+    }
+
+    /// The first command of a machine may be one for a single file system.
+    #[test]
+    fn options_of_one_command_are_not_kept() {
+        let home = tempfile::tempdir().expect("a folder");
+        let file = home.path().join("dsm.opt");
+        std::fs::write(&file, "domain /home\ncompression yes\n").expect("written");
+        let words = ["-domain=/srv", "-compression=no"].map(|word| word.as_bytes().to_vec());
+        let (line, _) = dsm::client::options_of(&words).expect("options");
+        let places = files::Places { system: None, user: Some(file) };
+        let site = files::load(&places, &line).expect("a site");
+        let shown = |import: Import| toml::to_string(&import.table()).expect("TOML");
+        let of_files = shown(Import::of_files(&site));
+        assert_eq!(of_files, "paths = [\"/home\"]\n\n[tuning]\ncompression = \"standard\"\n");
+        let of_both = shown(Import::of(&site));
+        assert_eq!(of_both, "paths = [\"/srv\"]\n\n[tuning]\ncompression = \"none\"\n");
     }
 
     /// Statements that the option files lose must not leave out files for ever.

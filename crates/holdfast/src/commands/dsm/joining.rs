@@ -89,8 +89,7 @@ fn join(session: &mut Session<'_>) -> Result<(), CommandError> {
     if old.try_exists().unwrap_or(false) {
         session.remark(&format!("{} is of TSM, and is left alone.", old.display()));
     }
-    let import = Import::of(&session.site);
-    import.write(&session.home)
+    Import::of_files(&session.site).write(&session.home)
 }
 
 /// Returns the token of the secret: itself, or the one that stands for a password.
