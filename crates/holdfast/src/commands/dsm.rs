@@ -20,6 +20,7 @@ mod expiring;
 mod faces;
 mod files;
 mod folders;
+mod following;
 mod import;
 mod joining;
 mod link;

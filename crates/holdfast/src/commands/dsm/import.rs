@@ -84,6 +84,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
 }
 
 /// Keys and statements that option files give to a node.
+#[derive(PartialEq, Eq)]
 pub(super) struct Import {
     keys: Vec<Key>,
     paths: Option<Vec<String>>,

@@ -20,6 +20,7 @@ use super::child::{self, Child, Event, Outcome};
 use super::clock;
 use super::files::{self, Places};
 use super::folders;
+use super::following::Followed;
 use super::joining;
 use super::logs::{ErrorLog, Log};
 use super::session::Session;
@@ -43,7 +44,8 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
         let message = format!("ANS1107E '{}' is no option of dsmcad", model::escaped(other));
         return Err(CommandError::new(message));
     }
-    let site = files::load(&Places::of_command(&line)?, &line)?;
+    let places = Places::of_command(&line)?;
+    let site = files::load(&places, &line)?;
     let services = site.options.text("MANAGEDSERVICES").unwrap_or_default().to_lowercase();
     let has = |service: &str| services.split([' ', ',']).any(|word| word == service);
     let forms = Forms::of(&site.options);
@@ -55,6 +57,7 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
         return Ok(DONE);
     }
     let home = folders::folder(&site, context)?;
+    let followed = Followed::new(places, line, &site)?;
     let node = folders::node_in(&home).ok_or_else(|| {
         CommandError::new(format!("ANS2050E there is no node in {}", home.display()))
             .with_hint("a command of dsmc with -password=TOKEN makes this machine a node")
@@ -67,7 +70,7 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
         return Ok(DONE);
     }
     sys::process::ignore_hangup();
-    serve(&home, &site.options, forms)
+    serve(&home, followed, &Logs::open(&site.options, forms))
 }
 
 /// Starts this command anew in the background, and returns its process.
@@ -94,7 +97,9 @@ pub(super) fn schedule(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     joining::connect(session)?;
     session.context.output.flush();
-    serve(&session.home, session.options(), session.forms)
+    let line = session.command.options.clone();
+    let followed = Followed::new(Places::of_command(&line)?, line, &session.site)?;
+    serve(&session.home, followed, &Logs::open(session.options(), session.forms))
 }
 
 /// The logs that the events of schedules are written to.
@@ -125,15 +130,18 @@ impl Logs {
     }
 }
 
-/// Runs the agent until it ends, and writes the logs.
-fn serve(home: &Path, options: &Options, forms: Forms) -> Result<u8, CommandError> {
-    let logs = Logs::open(options, forms);
+/// Runs the agent until it ends, writes the logs, and follows the option files.
+fn serve(home: &Path, followed: Option<Followed>, logs: &Logs) -> Result<u8, CommandError> {
+    // The agent and its backups read the folder of the node, and no option files.
+    if let Some(followed) = &followed {
+        followed.write(home)?;
+    }
     let ended = AtomicBool::new(false);
     let line: [OsString; 2] = ["agent".into(), "run".into()];
     std::thread::scope(|scope| {
         logs.add("Scheduler has started: the agent of the node runs.");
-        if logs.schedules.is_some() || logs.errors.is_there() {
-            scope.spawn(|| follow(home, &logs, &ended));
+        if logs.schedules.is_some() || logs.errors.is_there() || followed.is_some() {
+            scope.spawn(|| follow(home, followed, logs, &ended));
         }
         let child = Child { home, words: &line, input: Vec::new(), tells_objects: false };
         let outcome = child::run(child, &mut |event| {
@@ -151,8 +159,8 @@ fn serve(home: &Path, options: &Options, forms: Forms) -> Result<u8, CommandErro
     })
 }
 
-/// Writes each event that ends, until the agent has ended.
-fn follow(home: &Path, logs: &Logs, ended: &AtomicBool) {
+/// Writes each event that ends, and what the option files say, until the agent has ended.
+fn follow(home: &Path, mut followed: Option<Followed>, logs: &Logs, ended: &AtomicBool) {
     let name = |event: &EventSummary| (event.schedule.clone(), event.planned, event.attempt);
     let events = || agent::events(home).unwrap_or_default();
     // Events that ended before are in the log.
@@ -169,10 +177,31 @@ fn follow(home: &Path, logs: &Logs, ended: &AtomicBool) {
         if is_last {
             return;
         }
+        if let Some(followed) = &mut followed {
+            heed_files(followed, home, logs);
+        }
         let mut waited = Duration::ZERO;
         while waited < LOOK && !ended.load(Relaxed) {
             sys::clock::sleep(STEP);
             waited += STEP;
+        }
+    }
+}
+
+/// Takes over what has changed in the option files.
+fn heed_files(followed: &mut Followed, home: &Path, logs: &Logs) {
+    match followed.look(home) {
+        Ok(is_changed) => {
+            if is_changed {
+                logs.add("The option files have changed, and count from the next event on.");
+            }
+        }
+        Err(lines) => {
+            for line in lines {
+                output::say(&line);
+                logs.add(&line);
+                logs.errors.add(&line);
+            }
         }
     }
 }
