@@ -17,7 +17,7 @@ mod spec;
 mod table;
 mod time_range;
 
-pub use command::{Command, CommandError, options_of, parse};
+pub use command::{Command, CommandError, is_about_cache, options_of, parse};
 pub use pathname::{Placement, Preservation, placements};
 pub use plan::{
     PathSource, archive, backup, image_backup, image_restore, node_read, preview, restore, retrieve,

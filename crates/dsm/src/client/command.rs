@@ -145,6 +145,12 @@ fn is_refused(action: Action, option: &Entry) -> bool {
     option.fate().is_refused() && (walks || option.definition.name() != "FOLLOWSYMBOLIC")
 }
 
+/// Returns true for an option of the cache of known chunks, which changes nothing that is stored.
+pub fn is_about_cache(option: &Entry) -> bool {
+    let name = option.definition.name();
+    matches!(name.as_str(), "DEDUPCACHEPATH" | "DEDUPCACHESIZE" | "ENABLEDEDUPCACHE")
+}
+
 fn unknown(words: &[Vec<u8>]) -> CommandError {
     let Some(first) = words.first() else { return CommandError::Unknown(String::new()) };
     let one = std::slice::from_ref(first);
@@ -188,6 +194,19 @@ impl Command {
     /// Returns true if the command cannot be carried out with this option of a file or of its line.
     pub fn refuses(&self, option: &Entry) -> bool {
         is_refused(self.action(), option)
+    }
+
+    /// Returns the options of the command line that have no effect there, because the command takes
+    /// them from the settings of the node only.
+    pub fn ignored(&self) -> impl Iterator<Item = &Entry> {
+        let action = self.action();
+        self.options.iter().filter(move |entry| match entry.definition.name().as_str() {
+            "PRESNAPSHOTCMD" | "POSTSNAPSHOTCMD" => {
+                !matches!(action, Action::Schedule | Action::BackupImage)
+            }
+            "DIRMC" | "VIRTUALMOUNTPOINT" => action != Action::Schedule,
+            _ => is_about_cache(entry) && action != Action::Schedule,
+        })
     }
 
     /// Returns true if the command line has the option.
@@ -343,6 +362,41 @@ mod tests {
         );
         check("rest -filelist=list /to", "restore /to -FILELIST=list");
         check("del ac 1 2 3", "delete access 1 2 3");
+    }
+
+    /// Options that only the settings of the node carry, and that are not about schedules and
+    /// images, have no effect on the line of a command.
+    #[test]
+    fn each_option_that_a_line_cannot_carry_is_found() {
+        use crate::configuration::{is_kept_only, keys};
+        use crate::options::{System, definitions};
+        let ignored = |line: &str, option: Entry| {
+            let words = words(line.as_bytes()).expect("words");
+            let command = parse(&words).expect("a command");
+            Command { options: vec![option], ..command }.ignored().count() == 1
+        };
+        let mut count = 0;
+        for definition in definitions() {
+            for value in ["no", "0", "7", "/x"] {
+                let Ok(value) = definition.kind.usual(value.as_bytes()) else { continue };
+                let option = Entry { place: Place::CommandLine, definition, value };
+                let one = std::slice::from_ref(&option);
+                let keys = keys(&Options::new(&System::default(), None, &[], one));
+                let is_about_files = |name: &str| {
+                    !name.starts_with("agent.")
+                        && !["pre_command", "post_command", "image_snapshot", "all_blocks"]
+                            .contains(&name)
+                };
+                let mut keys = keys.iter().filter(|key| is_kept_only(key.name));
+                if keys.any(|key| is_about_files(key.name)) {
+                    count += 1;
+                    let name = definition.spelling;
+                    assert!(ignored("incremental", option.clone()), "{name}");
+                    assert!(!ignored("schedule", option), "{name}");
+                }
+            }
+        }
+        assert!(count >= 7, "{count} options");
     }
 
     proptest! {

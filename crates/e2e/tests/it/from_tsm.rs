@@ -716,6 +716,26 @@ fn an_import_carries_the_options_over() {
     site.scene.node.run(&["backup", site.tree(), "--json"]).expect(&[0]);
 }
 
+/// An option that only the settings of the node carry has no effect without a word neither in an
+/// option file that a command names nor on its line.
+#[test]
+fn an_option_without_effect_is_told() {
+    let site = Site::new(1);
+    let system = site.options.with_file_name("dsm.sys");
+    let files = [system.to_str().unwrap(), site.options.to_str().unwrap()];
+    let told = site.dsmc(&["q", "session"]).expect(&[0]);
+    let told = told.says(&format!("run 'holdfast dsm import {} {}'", files[0], files[1]));
+    assert!(told.stderr.contains("DEDUPCACHESIZE"), "{told}");
+    site.scene.node.run(&[&["dsm", "import"], &files[..]].concat()).expect(&[0]);
+    let quiet = site.dsmc(&["q", "session"]).expect(&[0]);
+    assert!(!quiet.stderr.contains("dsm import"), "{quiet}");
+    let file = site.scene.file(0).display().to_string();
+    let refused = site.dsmc(&["i", &file, "-dirmc=LONG"]).expect(&[12]);
+    refused.says("ANS1107E -DIRMC: a command line cannot carry it");
+    let done = site.dsmc(&["i", &file, "-enablededupcache=no"]).expect(&[0]);
+    done.says("-ENABLEDEDUPCACHE has no effect on a command line");
+}
+
 #[test]
 fn space_management_has_the_columns_of_tsm() {
     if !root_or_skip("space_management_has_the_columns_of_tsm") {

@@ -20,7 +20,7 @@ pub(super) const OPTIONS: &[Definition] = &[
     option(
         "ENABLEDEDUPCache",
         Kind::YesNo,
-        Homes::ANY_CMD,
+        Homes::ANY,
         done("dedup_cache_megabytes in client.toml"),
     ),
     option("DEDUPCACHEPath", Kind::Path, Homes::ANY, done("dedup_cache_folder in client.toml")),

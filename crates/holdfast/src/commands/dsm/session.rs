@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use client::{Hello, VirtualFilespaces};
-use dsm::client::{Action, Command};
+use dsm::client::{Action, Command, is_about_cache};
 use dsm::forms::Forms;
 use dsm::options::{Options, Place};
 use serde::Serialize;
@@ -47,6 +47,7 @@ impl<'c> Session<'c> {
         }
         let session = Self { context, command, site, home, forms, log };
         session.check()?;
+        session.check_line()?;
         session.check_reader()?;
         Ok(session)
     }
@@ -68,6 +69,21 @@ impl<'c> Session<'c> {
             true => error,
             false => error.with_hint("'holdfast dsm check' shows all lines of the option files"),
         })
+    }
+
+    /// Refuses an option of the command line that has no effect there, unless what is stored does
+    /// not depend on it.
+    fn check_line(&self) -> Result<(), CommandError> {
+        let hint = "write it into dsm.sys or dsm.opt, and run 'holdfast dsm import'";
+        for option in self.command.ignored() {
+            let name = option.definition.name();
+            if !is_about_cache(option) {
+                let message = format!("ANS1107E -{name}: a command line cannot carry it");
+                return Err(CommandError::new(message).with_hint(hint));
+            }
+            output::say(&format!("-{name} has no effect on a command line; {hint}"));
+        }
+        Ok(())
     }
 
     /// Refuses the name of another node for a command that does not only read.
@@ -181,16 +197,29 @@ impl<'c> Session<'c> {
 
     /// Says which options of the files have no effect until they are imported.
     fn tell_missing(&self) {
-        if self.site.files.is_empty() || self.command.has("OPTFILE") {
+        if self.site.files.is_empty() {
             return;
         }
         let missing = import::missing(&self.site, &self.home);
         if !missing.is_empty() {
             output::say(&format!(
-                "{} of the option files: not yet in client.toml; run 'holdfast dsm import'",
-                missing.join(", ")
+                "{} of the option files: not yet in client.toml; run '{}'",
+                missing.join(", "),
+                self.import_command()
             ));
         }
+    }
+
+    /// Returns the command that imports the option files of this command.
+    fn import_command(&self) -> String {
+        let mut words = vec!["holdfast dsm import".to_owned()];
+        if self.command.has("OPTFILE") {
+            words.extend(self.site.files.iter().map(|file| file.display().to_string()));
+        }
+        if self.command.has("SERVERNAME") {
+            words.extend(self.site.stanza.iter().map(|one| format!("--stanza {}", one.name)));
+        }
+        words.join(" ")
     }
 
     /// Ends the command. An error is written and kept in the log.
