@@ -167,6 +167,12 @@ fn statement(entry: &Entry) -> Result<Statement, String> {
     let parsed = parse(&text)
         .map_err(|error| format!("'{}': {}", model::escaped(pattern), advice(error)))?;
     statement.rules = rules(keyword, &parsed, statement.class.clone());
+    if keyword == "include.encrypt" {
+        statement.remark = Some(
+            "the node needs a key for these files, which 'holdfast key create' makes; without one \
+             nothing is sent",
+        );
+    }
     if keyword != "exclude.dir" && parsed.directories_only() {
         statement.remark = Some(
             "a pattern that ends with a slash matches no file; exclude.dir is for directories",

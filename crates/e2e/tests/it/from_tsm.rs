@@ -716,6 +716,21 @@ fn an_import_carries_the_options_over() {
     site.scene.node.run(&["backup", site.tree(), "--json"]).expect(&[0]);
 }
 
+/// The statements go to the backup in a file that is gone afterwards, which no message may name.
+#[test]
+fn a_statement_that_needs_a_key_is_told_at_its_place() {
+    let site = Site::new(1);
+    let list = site.options.with_file_name("inclexcl.list");
+    fs::write(&list, "* keys\ninclude.encrypt /.../*\n").unwrap();
+    let system = site.options.with_file_name("dsm.sys");
+    let check = ["dsm", "check", system.to_str().unwrap(), site.options.to_str().unwrap()];
+    site.scene.node.run(&check).expect(&[0]).says("'holdfast key create'");
+    let refused = site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[12]);
+    refused.says(&format!("ANS1999E {} line 2 encrypts files", list.display()));
+    site.scene.node.run(&["key", "create"]).expect(&[0]);
+    site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
+}
+
 /// An option that only the settings of the node carry has no effect without a word neither in an
 /// option file that a command names nor on its line.
 #[test]

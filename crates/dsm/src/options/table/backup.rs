@@ -227,13 +227,13 @@ pub(super) const OPTIONS: &[Definition] = &[
         "ENCRYptkey",
         Kind::Word(&["save", "prompt", "generate"]),
         Homes::ANY,
-        done("the key that 'holdfast key add' makes, in encryption.keys"),
+        done("the key that 'holdfast key create' makes, in encryption.keys"),
     )
     .with(&[(
         "prompt",
         refused(
             "a key is in a file, and no password that a person could type",
-            "write ENCRYPTKEY SAVE, run 'holdfast key add', and keep a copy of the file",
+            "write ENCRYPTKEY SAVE, run 'holdfast key create', and keep a copy of the file",
         ),
     )]),
     option(

@@ -42,7 +42,9 @@ pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
             session.say(&line);
         }
         Event::Object { path, .. } => output::say(&path),
-        Event::Note { line: note, .. } => output::say(&note),
+        Event::Note { line: note, .. } => {
+            output::say(&with_places(session, &note, Origin::Named));
+        }
     })?;
     drop(list);
     Outcome::checked(outcome)

@@ -425,7 +425,11 @@ impl Run {
         let home = session.home.clone();
         let child = Child { home: &home, words: &line, input, tells_objects: true };
         let outcome = child::run(child, &mut |event| self.take(session, part.origin, event))?;
-        self.code = self.code.max(Outcome::checked(outcome)?);
+        let code = Outcome::checked(outcome).map_err(|error| CommandError {
+            message: with_places(session, &error.message, part.origin),
+            ..error
+        })?;
+        self.code = self.code.max(code);
         Ok(())
     }
 
