@@ -63,6 +63,7 @@ mod source;
 pub mod space;
 mod status;
 pub mod target;
+pub mod terminal;
 pub mod thin_pool;
 
 pub use apply::{ApplyOutcome, Part, Refusal};

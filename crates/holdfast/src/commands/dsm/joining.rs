@@ -6,12 +6,13 @@
 //! server's CA has to be known: by the file ca.pem, by the system's store, or by its fingerprint,
 //! which a person compares.
 
-use std::io::{BufRead as _, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use client::{Client, ClientError, ErrorKind, authority};
 use dsm::configuration::{Identity, identity};
 use serde_json::json;
+use sys::terminal::HiddenInput;
 
 use super::folders::node_in;
 use super::import::Import;
@@ -151,12 +152,7 @@ fn secret(session: &mut Session<'_>, node: &str) -> Result<String, CommandError>
         let message = format!("ANS2050E node {node} is not enrolled, and no password is given");
         return Err(CommandError::new(message).with_hint(PASSWORD_HINT));
     }
-    session.show(&format!("Password or token of node {node}:"));
-    session.context.output.flush();
-    let mut line = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| CommandError::new(format!("cannot read the password: {error}")))?;
-    Ok(line.trim().to_owned())
+    // The terminal must not show the password, as that of TSM's client does not.
+    let _hidden = HiddenInput::begin(std::io::stdin());
+    questions::ask(session, &format!("Password or token of node {node}:"))
 }

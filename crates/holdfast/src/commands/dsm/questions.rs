@@ -63,7 +63,7 @@ pub(super) fn has_terminal() -> bool {
 }
 
 pub(super) fn ask(session: &mut Session<'_>, question: &str) -> Result<String, CommandError> {
-    session.show(question);
+    question.lines().for_each(|line| session.show(line));
     session.context.output.flush();
     let mut line = String::new();
     std::io::stdin()

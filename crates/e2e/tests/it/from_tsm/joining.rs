@@ -1,0 +1,42 @@
+//! A machine that becomes a node at a terminal.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use e2e::harness::{Server, binary};
+use e2e::scratch::Scratch;
+
+use super::write_options;
+
+/// A person compares the fingerprint of the server's CA, which has a line of its own.
+#[test]
+fn a_person_who_knows_the_fingerprint_makes_the_machine_a_node() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let (folder, home) = (scratch.folder("tsm"), scratch.folder("node"));
+    let options = write_options(&folder, &home, server.port());
+    server.admin(&["node", "add", "anna", "--password", "correct-horse-battery"]);
+    let dsmc = |answers: &str| {
+        let program = binary();
+        let line =
+            format!("{} dsm run dsmc -optfile={} q session", program.display(), options.display());
+        let mut process = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("HOLDFAST_HOME", &home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        process.stdin.take().unwrap().write_all(answers.as_bytes()).unwrap();
+        let done = process.wait_with_output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned())
+    };
+    let is_fingerprint = |line: &str| {
+        line.len() == 95 && line.split(':').all(|pair| u8::from_str_radix(pair, 16).is_ok())
+    };
+    let (code, said) = dsmc("correct-horse-battery\nno\n");
+    assert!(code == Some(12) && said.contains("ANS1592E"), "{said}");
+    let (code, said) = dsmc("correct-horse-battery\nyes\n");
+    assert!(code == Some(0) && said.contains("Node Name: ANNA"), "{said}");
+    assert!(said.lines().any(|line| is_fingerprint(line.trim_end())), "{said}");
+}
