@@ -24,7 +24,10 @@ pub(super) const OPTIONS: &[Definition] = &[
         "NODename",
         Kind::Text,
         Homes::SYS_CMD,
-        done("the name with which the machine was enrolled, which must be the same"),
+        done(
+            "the name with which the machine was enrolled, which must be the same; without it, \
+             the name of the machine",
+        ),
     ),
     option(
         "PASSWORDAccess",

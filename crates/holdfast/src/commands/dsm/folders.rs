@@ -17,19 +17,40 @@ const CONFIG_FILE: &str = "client.toml";
 /// Folder of the nodes of other stanzas, in the folder of the first one.
 const NODES_FOLDER: &str = "nodes";
 
-/// Returns the folder of the node: the one that PASSWORDDIR names, otherwise the usual one, unless
-/// another node is in it, or a node of another server of the option files.
+/// Returns the folder of the node: the one that PASSWORDDIR names, otherwise the usual one, or one
+/// in it if another node is there, or a node of another server of the option files.
 pub(super) fn folder(site: &Site, context: &Context) -> Result<PathBuf, CommandError> {
-    if let Some(entry) = site.options.get("PASSWORDDIR") {
-        return Ok(PathBuf::from(OsStr::from_bytes(&entry.value)));
-    }
-    let usual = context.home()?;
+    let base = match site.options.get("PASSWORDDIR") {
+        Some(entry) => PathBuf::from(OsStr::from_bytes(&entry.value)),
+        None => context.home()?,
+    };
+    Ok(folder_in(site, base))
+}
+
+fn folder_in(site: &Site, base: PathBuf) -> PathBuf {
     let Identity { node, server } = identity(&site.options);
     let server = server.filter(|_| has_several_servers(site));
-    Ok(match node {
-        Some(wanted) => folder_of(&wanted, server.as_deref(), usual),
-        None => usual,
-    })
+    // Without NODENAME, the name of a node is that of its machine.
+    let node = node.or_else(|| node_in(&base)).unwrap_or_else(sys::net::host_name);
+    folder_of(&node, server.as_deref(), base)
+}
+
+/// Fails if the node in a folder is one of another server than `server`, to which its commands
+/// would not go.
+pub(super) fn check_server(folder: &Path, server: Option<&str>) -> Result<(), CommandError> {
+    match (server, servers_in(folder)) {
+        (Some(server), Some(known)) if !is_same_server(server, &known) => {
+            let message = format!(
+                "the option files name the server {server}, and the node in {} is one of {known}",
+                folder.display()
+            );
+            Err(CommandError::new(message).with_hint(
+                "if the server has another address now, run 'holdfast dsm import'; for a node of \
+                 another server, name an empty folder with PASSWORDDIR",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns true if the stanzas name more than one server.
@@ -58,15 +79,16 @@ fn folder_of(wanted: &str, server: Option<&str>, usual: PathBuf) -> PathBuf {
 
 /// Returns true if an address is one of `known`, which are separated by commas, by name or by
 /// what the names stand for.
-fn is_same_server(address: &str, known: &str) -> bool {
+pub(super) fn is_same_server(address: &str, known: &str) -> bool {
+    let known = || known.split(',').map(str::trim);
+    if known().any(|one| one.eq_ignore_ascii_case(address)) {
+        return true;
+    }
     let resolved = |address: &str| -> BTreeSet<SocketAddr> {
         address.to_socket_addrs().map(Iterator::collect).unwrap_or_default()
     };
     let own = resolved(address);
-    known
-        .split(',')
-        .map(str::trim)
-        .any(|one| one.eq_ignore_ascii_case(address) || !resolved(one).is_disjoint(&own))
+    known().any(|one| !resolved(one).is_disjoint(&own))
 }
 
 /// Returns the name of the node in a folder.
@@ -87,6 +109,7 @@ fn configured(folder: &Path, key: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::files;
     use super::*;
 
     #[test]
@@ -102,5 +125,30 @@ mod tests {
         assert_eq!(of("ANNA", Some("127.0.0.1:1500")), usual);
         assert_eq!(of("ANNA", Some("127.0.0.1:1501")), usual.join("nodes/anna@127.0.0.1:1501"));
         assert_eq!(of("BERT", Some("127.0.0.1:1501")), usual.join("nodes/bert"));
+    }
+
+    /// Sites share one folder of passwords among their stanzas, and leave out NODENAME.
+    #[test]
+    fn a_stanza_of_another_server_has_another_folder_in_each_case() {
+        let base = tempfile::tempdir().expect("a folder");
+        let file = base.path().join("dsm.sys");
+        let text = "se one\ntcps 127.0.0.1\nse two\ntcps 127.0.0.2\n";
+        std::fs::write(&file, text).expect("written");
+        let of = |stanza: &str| {
+            let word = format!("-se={stanza}").into_bytes();
+            let (line, _) = dsm::client::options_of(&[word]).expect("an option");
+            let places = files::Places { system: Some(file.clone()), user: None };
+            let site = files::load(&places, &line).expect("a site");
+            folder_in(&site, base.path().to_owned())
+        };
+        assert_eq!(of("two"), base.path());
+        let config = "node = \"anna\"\nserver = \"127.0.0.1:1500\"\n";
+        std::fs::write(base.path().join(CONFIG_FILE), config).expect("written");
+        assert_eq!(of("one"), base.path());
+        assert_eq!(of("two"), base.path().join("nodes/anna@127.0.0.2:1500"));
+        assert!(check_server(base.path(), Some("127.0.0.1:1500")).is_ok());
+        assert!(check_server(base.path(), None).is_ok());
+        let other = check_server(base.path(), Some("127.0.0.2:1500")).expect_err("another one");
+        assert!(other.message.contains("is one of 127.0.0.1:1500"), "{}", other.message);
     }
 }

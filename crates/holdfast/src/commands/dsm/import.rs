@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use dsm::configuration::{self, Key, Value, domain};
+use dsm::configuration::{self, Key, Value, domain, identity};
 use dsm::options::Options;
 use serde::Serialize;
 use toml::Table;
 
 use super::files::{self, FileArgs, Site};
+use super::folders::is_same_server;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
 
@@ -17,6 +18,8 @@ const LIST_FILE: &str = "inclexcl";
 const RECORD_FILE: &str = "dsm.imported";
 /// Key of the record. It is there if the list of statements is that of the last import.
 const STATEMENTS: &str = "statements";
+/// Key of the address of the server in `client.toml`.
+const SERVER: &str = "server";
 
 /// Write what TSM's option files say into client.toml and into the list of statements
 ///
@@ -50,6 +53,12 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let site = files::load_for(&args.files)?;
     let home = super::folders::folder(&site, context)?;
     let import = Import::of(&site);
+    let mut keys = import.table();
+    // A user who may not read the file still sees the keys of the option files.
+    let config = read_table(&home.join(CONFIG_FILE)).ok().flatten().unwrap_or_default();
+    if let Some(server) = import.new_server(&config) {
+        keys.insert(SERVER.to_owned(), server.clone().into());
+    }
     if !args.dry_run {
         import.write(&home)?;
     }
@@ -58,13 +67,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         context.output.json(&ImportDocument {
             home: home.display().to_string(),
             dry_run: args.dry_run,
-            keys: import.table(),
+            keys,
             statements: site.translation.statements.len(),
             not_carried_over: import.lost,
         });
         return Ok(code);
     }
-    let keys = toml::to_string(&import.table()).unwrap_or_default();
+    let keys = toml::to_string(&keys).unwrap_or_default();
     let list = String::from_utf8_lossy(&import.list);
     if args.dry_run {
         context.output.text(&format!("# {CONFIG_FILE}\n{keys}\n# {LIST_FILE}\n{list}"));
@@ -86,6 +95,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
 /// Keys and statements that option files give to a node.
 #[derive(PartialEq, Eq)]
 pub(super) struct Import {
+    /// Address of the server that the option files name.
+    server: Option<String>,
     keys: Vec<Key>,
     paths: Option<Vec<String>>,
     list: Vec<u8>,
@@ -96,10 +107,12 @@ pub(super) struct Import {
 impl Import {
     /// Returns what the option files and the command line say.
     pub(super) fn of(site: &Site) -> Self {
-        Self::with(site, &site.options)
+        let server = identity(&site.options).server;
+        Self { server, ..Self::with(site, &site.options) }
     }
 
-    /// Returns what the option files say. What a command line says is for one command only.
+    /// Returns what the option files say to a node that has just been enrolled, and has its server.
+    /// What a command line says is for one command only.
     pub(super) fn of_files(site: &Site) -> Self {
         Self::with(site, &options_of_files(site))
     }
@@ -131,6 +144,12 @@ impl Import {
         table
     }
 
+    /// Returns the address of the server, if `client.toml` has addresses of another one only.
+    fn new_server(&self, config: &Table) -> Option<&String> {
+        let known = get(config, SERVER)?.as_str()?;
+        self.server.as_ref().filter(|server| !is_same_server(server, known))
+    }
+
     /// Writes the keys and the list into the folder of an enrolled node.
     pub(super) fn write(&self, home: &Path) -> Result<(), CommandError> {
         let failed = |path: &Path, error: &dyn std::fmt::Display| {
@@ -150,6 +169,9 @@ impl Import {
         remove(&mut config, &last);
         let mut keys = self.table();
         add(&mut config, &keys);
+        if let Some(server) = self.new_server(&config).cloned() {
+            config.insert(SERVER.to_owned(), server.into());
+        }
         let has_list = !self.list.is_empty();
         if has_list {
             keys.insert(STATEMENTS.to_owned(), true.into());
@@ -187,7 +209,7 @@ impl Import {
 pub(super) fn missing(site: &Site, home: &Path) -> Vec<&'static str> {
     let keys = configuration::keys(&options_of_files(site));
     let (paths, list, lost) = (None, Vec::new(), Vec::new());
-    Import { keys, paths, list, lost }.missing(home)
+    Import { server: None, keys, paths, list, lost }.missing(home)
 }
 
 fn options_of_files(site: &Site) -> Options {
@@ -277,6 +299,24 @@ mod tests {
 
     fn table(text: &str) -> Table {
         text.parse().expect("TOML")
+    }
+
+    #[test]
+    fn a_server_with_another_address_is_written() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (file, config) = (home.path().join("dsm.sys"), home.path().join(CONFIG_FILE));
+        std::fs::write(&config, "node = 'anna'\nserver = '127.0.0.1:1500,127.0.0.3:1500'\n")
+            .expect("written");
+        let import = |address: &str| {
+            std::fs::write(&file, format!("se one\ntcps {address}\n")).expect("written");
+            let places = files::Places { system: Some(file.clone()), user: None };
+            let site = files::load(&places, &[]).expect("a site");
+            Import::of(&site).write(home.path()).expect("imported");
+            let config = std::fs::read_to_string(&config).expect("there");
+            table(&config)[SERVER].as_str().map(str::to_owned)
+        };
+        assert_eq!(import("127.0.0.3").as_deref(), Some("127.0.0.1:1500,127.0.0.3:1500"));
+        assert_eq!(import("127.0.0.2").as_deref(), Some("127.0.0.2:1500"));
     }
 
     /// The first command of a machine may be one for a single file system.

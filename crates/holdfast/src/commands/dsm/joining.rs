@@ -14,7 +14,7 @@ use dsm::configuration::{Identity, identity};
 use serde_json::json;
 use sys::terminal::HiddenInput;
 
-use super::folders::node_in;
+use super::folders::{check_server, node_in};
 use super::import::Import;
 use super::questions;
 use super::session::Session;
@@ -38,7 +38,7 @@ pub(super) fn connect(session: &mut Session<'_>) -> Result<Client, CommandError>
 
 /// Makes the machine a node if it is none, and refuses a folder of another node.
 fn ensure(session: &mut Session<'_>) -> Result<(), CommandError> {
-    let Identity { node: wanted, .. } = identity(session.options());
+    let Identity { node: wanted, server } = identity(session.options());
     match (node_in(&session.home), wanted) {
         (Some(node), Some(wanted)) if !node.eq_ignore_ascii_case(&wanted) => {
             Err(CommandError::new(format!(
@@ -47,7 +47,7 @@ fn ensure(session: &mut Session<'_>) -> Result<(), CommandError> {
             ))
             .with_hint("correct NODENAME, or name another folder with PASSWORDDIR"))
         }
-        (Some(_), _) => Ok(()),
+        (Some(_), _) => check_server(&session.home, server.as_deref()),
         (None, _) => join(session),
     }
 }
@@ -70,17 +70,17 @@ pub(super) fn set_password(session: &mut Session<'_>) -> Result<u8, CommandError
 }
 
 fn join(session: &mut Session<'_>) -> Result<(), CommandError> {
-    let Identity { server, node } = identity(session.options());
-    let absent = |what: &str| {
-        let message = format!("this machine is not enrolled, and no option file has {what}");
+    let Identity { server, node: wanted } = identity(session.options());
+    let server = server.ok_or_else(|| {
+        let message = "this machine is not enrolled, and no option file has TCPSERVERADDRESS";
         CommandError::new(message).with_hint("run 'holdfast enroll HOST --token TOKEN'")
-    };
-    let server = server.ok_or_else(|| absent("TCPSERVERADDRESS"))?;
-    let node = node.ok_or_else(|| absent("NODENAME"))?;
+    })?;
+    // Without NODENAME, the name of a node is that of its machine.
+    let node = wanted.clone().unwrap_or_else(sys::net::host_name);
     let secret = secret(session, &node)?;
     let token = token_of(session, &server, &node, &secret)?;
     let enrolment = enrol(&session.home, &server, &token, &node)?;
-    if !enrolment.eq_ignore_ascii_case(&node) {
+    if wanted.is_some_and(|wanted| !enrolment.eq_ignore_ascii_case(&wanted)) {
         output::say(&format!(
             "The token is of node {enrolment}, and NODENAME is {node}: correct NODENAME."
         ));

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use agent::EventSummary;
 use dsm::client::options_of;
+use dsm::configuration::identity;
 use dsm::forms::Forms;
 use dsm::lines::of_report;
 use dsm::options::Options;
@@ -62,6 +63,7 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
         CommandError::new(format!("ANS2050E there is no node in {}", home.display()))
             .with_hint("a command of dsmc with -password=TOKEN makes this machine a node")
     })?;
+    folders::check_server(&home, identity(&site.options).server.as_deref())?;
     if std::env::var_os(BACKGROUND_VARIABLE).is_none() {
         let process = leave(words)?;
         context
