@@ -70,6 +70,9 @@ impl Places {
             );
             return Err(CommandError::new(message));
         }
+        if let (Some(folder), None) = (&folder, &named) {
+            check_folder(folder)?;
+        }
         let user_folders = folder.into_iter().chain(standard());
         let user = named.clone().or_else(|| first(user_folders, USER_FILE));
         Ok(Self { system: system_beside(named.as_deref()), user })
@@ -107,6 +110,19 @@ fn variable(name: &str) -> Option<PathBuf> {
 /// Returns the folder that DSM_DIR names.
 fn folder_named() -> Option<PathBuf> {
     variable("DSM_DIR")
+}
+
+/// Fails if there are no option files in the folder that DSM_DIR names. Without them a command
+/// would know no statement.
+fn check_folder(folder: &Path) -> Result<(), CommandError> {
+    if [SYSTEM_FILE, USER_FILE].iter().any(|name| is_there(&folder.join(name))) {
+        return Ok(());
+    }
+    let message = format!(
+        "ANS1035S The folder {} has neither dsm.sys nor dsm.opt; DSM_DIR names it",
+        folder.display()
+    );
+    Err(CommandError::new(message).with_hint("correct DSM_DIR, or unset it"))
 }
 
 fn standard() -> impl Iterator<Item = PathBuf> {
@@ -261,4 +277,20 @@ fn statements(options: &Options, faults: &mut Vec<Fault>) -> Translation {
     faults.extend(virtual_faults(options));
     faults.append(&mut translation.faults);
     translation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_option_files_is_no_folder_of_theirs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for absent in [folder.path().to_owned(), folder.path().join("absent")] {
+            let error = check_folder(&absent).expect_err("no files");
+            assert!(error.message.starts_with("ANS1035S "), "{}", error.message);
+        }
+        std::fs::write(folder.path().join(USER_FILE), "").expect("written");
+        assert!(check_folder(folder.path()).is_ok());
+    }
 }
