@@ -232,6 +232,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::options::Definition;
     use crate::words::words;
 
     #[track_caller]
@@ -362,6 +363,18 @@ mod tests {
         );
         check("rest -filelist=list /to", "restore /to -FILELIST=list");
         check("del ac 1 2 3", "delete access 1 2 3");
+    }
+
+    #[test]
+    fn a_statement_has_no_place_on_a_line() {
+        use crate::options::definitions;
+        let is_statement = |one: &&Definition| one.kind == Kind::Statement;
+        for statement in definitions().filter(is_statement) {
+            let word = format!("-{}=/x", statement.spelling).into_bytes();
+            let error = options_of(&[word]).expect_err("a statement");
+            assert!(error.to_string().contains("stands in an option file"), "{error}");
+            assert!(!statement.homes.line, "{}", statement.spelling);
+        }
     }
 
     /// Options that only the settings of the node carry, and that are not about schedules and

@@ -7,7 +7,7 @@ const NO_MACHINES: &str = "machines are backed up by the commands of images, whi
 const NAS: &str = "file servers are not backed up by NDMP";
 
 const fn statement(spelling: &'static str, fate: Fate) -> Definition {
-    option(spelling, Kind::Statement, Homes::ANY_CMD, fate)
+    option(spelling, Kind::Statement, Homes::ANY, fate)
 }
 
 pub(super) const OPTIONS: &[Definition] = &[
