@@ -127,6 +127,19 @@ mod tests {
         }
     }
 
+    /// Option files of twenty years have options that later clients do without.
+    #[test]
+    fn options_of_old_clients_are_known() {
+        for (word, name) in [
+            ("largecommbuffers", "LARGECOMMBUFFERS"),
+            ("mailprog", "MAILPROG"),
+            ("autodeploy", "AUTODEPLOY"),
+            ("testflag", "TESTFLAGS"),
+        ] {
+            assert_eq!(find(word).map(Definition::name).as_deref(), Some(name));
+        }
+    }
+
     #[test]
     fn statements_are_abbreviated_on_both_sides_of_the_dot() {
         let found = |word: &str| find(word).map(Definition::name);

@@ -56,6 +56,12 @@ pub(super) const OPTIONS: &[Definition] = &[
         needless("the size of each read follows from the size of the file"),
     ),
     option(
+        "LARGECOmmbuffers",
+        Kind::YesNo,
+        Homes::ANY,
+        needless("the size of each read follows from the size of the file"),
+    ),
+    option(
         "CHAngingretries",
         Kind::Number { min: 0, max: 4 },
         Homes::SYS_CMD,

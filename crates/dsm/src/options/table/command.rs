@@ -36,7 +36,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         needless("HOLDFAST_LOG chooses messages for people who develop the program"),
     ),
     option(
-        "TESTFLag",
+        "TESTFLags",
         Kind::Text,
         Homes::ANY_CMD,
         needless("flags of tests are for IBM's own program"),

@@ -55,6 +55,12 @@ pub(super) const OPTIONS: &[Definition] = &[
         done("a token or an enrolment key, which makes the machine a node at its first command"),
     ),
     option(
+        "MAILprog",
+        Kind::Text,
+        Homes::SYS,
+        needless("a node has no password that changes, so nobody has to be written to"),
+    ),
+    option(
         "ASNODEname",
         Kind::Text,
         Homes::ANY_CMD,

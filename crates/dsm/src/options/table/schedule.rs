@@ -112,6 +112,12 @@ pub(super) const OPTIONS: &[Definition] = &[
         done("a larger log keeps its newest lines, half as much as it may have"),
     ),
     option(
+        "AUTODEPLOY",
+        Kind::Word(&["no", "noreboot", "yes"]),
+        Homes::ANY,
+        needless("packages of the system bring new versions of the client"),
+    ),
+    option(
         "RUNASService",
         Kind::YesNo,
         Homes::CMD,
