@@ -156,6 +156,12 @@ fn statement(entry: &Entry) -> Result<Statement, String> {
         remark: None,
     };
     if let Fate::Needless(_) = fate {
+        let is_class = |word: &Vec<u8>| !word.contains(&b'=');
+        if keyword == "include.image" && others.iter().any(is_class) {
+            statement.remark = Some(
+                "an image has the class of a statement 'include DEVICE CLASS' that names its disk",
+            );
+        }
         return Ok(statement);
     }
     read_rest(&mut statement, others)?;

@@ -21,9 +21,6 @@ pub struct DomainError {
     pub reason: String,
 }
 
-/// Words for file systems that are not on a disk of the machine.
-const ELSEWHERE: [&str; 4] = ["all-nfs", "all-auto-nfs", "all-lofs", "all-auto-lofs"];
-
 /// Returns the file systems that the options name; `None` if no option does. Those of the command
 /// line take the place of the others, or leave some of them out.
 pub fn domain(options: &Options) -> Result<Option<Domain>, DomainError> {
@@ -82,8 +79,8 @@ fn add(domain: &mut Domain, word: &[u8]) -> Result<(), String> {
         return Ok(());
     }
     if bare.starts_with("all-") {
-        let what = if ELSEWHERE.contains(&bare) { "file systems of networks" } else { "these" };
-        return Err(format!("'{lower}' is not taken; name the mount points of {what} themselves"));
+        let instead = "name the mount points of these file systems themselves";
+        return Err(format!("'{lower}' is not taken; {instead}"));
     }
     let (list, path) = match word.strip_prefix(b"-") {
         Some(path) => (&mut domain.left_out, path),
@@ -174,10 +171,10 @@ mod tests {
     #[test]
     fn other_words_are_refused() {
         check(
-            "domain all-nfs",
+            "domain all-lofs",
             "",
-            "dsm.opt line 1: 'all-nfs' is not taken; name the mount points of file systems of \
-             networks themselves",
+            "dsm.opt line 1: 'all-lofs' is not taken; name the mount points of these file systems \
+             themselves",
         );
         check(
             "domain home",

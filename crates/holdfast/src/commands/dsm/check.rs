@@ -195,3 +195,26 @@ fn text(lines: &[LineDocument]) -> String {
     };
     table::render(columns, &lines.iter().map(row).collect::<Vec<_>>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A class of an image would be lost without a word, and a missing key be found in the night.
+    #[test]
+    fn remarks_say_what_is_needed_beside_a_statement() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("dsm.opt");
+        let text = "include.image /dev/sdb IMAGES imagetype=static\ninclude.image /dev/sdc \
+                    imagetype=static\ninclude /dev/sdd IMAGES\ninclude.encrypt /srv/.../*\n";
+        std::fs::write(&file, text).expect("written");
+        let places = files::Places { system: None, user: Some(file) };
+        let site = files::load(&places, &[]).expect("a site");
+        let lines = lines(&site);
+        let remarks: Vec<_> = lines.iter().map(|line| line.remark.as_deref()).collect();
+        let [with_class, without, plain, encrypted] = remarks[..] else { panic!("{remarks:?}") };
+        assert!(with_class.is_some_and(|remark| remark.contains("'include DEVICE CLASS'")));
+        assert_eq!((without, plain), (None, None));
+        assert!(encrypted.is_some_and(|remark| remark.contains("'holdfast key create'")));
+    }
+}
