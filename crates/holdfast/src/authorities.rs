@@ -17,7 +17,7 @@ use crate::error::CommandError;
 #[derive(Default)]
 pub(crate) struct AuthorityClues {
     pub(crate) fingerprint: Option<Fingerprint>,
-    /// File with the certificate of the CA, in PEM.
+    /// File with the certificate of the CA, in PEM. It may have those of other servers, too.
     pub(crate) file: Option<PathBuf>,
 }
 
@@ -38,12 +38,12 @@ pub(crate) fn trusted(
 ) -> Result<Fingerprint, CommandError> {
     let shown = Fingerprint::shown_by(server)?;
     let given = match (&known.fingerprint, &known.file) {
-        (Some(fingerprint), _) => Some(*fingerprint),
-        (None, Some(file)) => Some(Fingerprint::of_file(file)?),
-        (None, None) => None,
+        (Some(fingerprint), _) => vec![*fingerprint],
+        (None, Some(file)) => Fingerprint::all_of_file(file)?,
+        (None, None) => Vec::new(),
     };
-    let is_trusted = match source(given.is_some(), || shown.is_in_system_store()) {
-        Source::Given => given == Some(shown),
+    let is_trusted = match source(!given.is_empty(), || shown.is_in_system_store()) {
+        Source::Given => given.contains(&shown),
         Source::System => true,
         Source::Person => return asked(server, shown, is_agreed),
     };

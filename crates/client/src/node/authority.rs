@@ -8,7 +8,7 @@ use std::path::Path;
 
 use data_encoding::HEXUPPER;
 use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::pem::{self, PemObject as _};
 use wire::{Token, TokenKind};
 
 use crate::error::{ClientError, ErrorKind};
@@ -40,13 +40,20 @@ impl Fingerprint {
         Token::parse(token).ok().map(|token| Self(token.ca_fingerprint))
     }
 
-    /// Returns the fingerprint of the first certificate in a file of the form PEM.
-    pub fn of_file(path: &Path) -> Result<Self, ClientError> {
-        let certificate = CertificateDer::from_pem_file(path).map_err(|error| {
+    /// Returns the fingerprints of the certificates in a file of the form PEM, which has one at
+    /// least.
+    pub fn all_of_file(path: &Path) -> Result<Vec<Self>, ClientError> {
+        let failed = |error: pem::Error| {
             let message = format!("{} has no certificate in PEM: {error}", path.display());
             ClientError::new(ErrorKind::Usage, message)
-        })?;
-        Ok(Self(wire::fingerprint(&certificate)))
+        };
+        let certificates = CertificateDer::pem_file_iter(path).map_err(failed)?;
+        let all = certificates.map(|one| one.map(|one| Self(wire::fingerprint(&one))));
+        let all: Vec<Self> = all.collect::<Result<_, _>>().map_err(failed)?;
+        if all.is_empty() {
+            return Err(failed(pem::Error::NoItemsFound));
+        }
+        Ok(all)
     }
 
     /// Asks the first of `addresses` that answers for its CA. Nothing proves that it is the right
@@ -112,7 +119,22 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ca.pem");
         std::fs::write(&path, "no certificate").expect("written");
-        let error = Fingerprint::of_file(&path).expect_err("no certificate");
+        let error = Fingerprint::all_of_file(&path).expect_err("no certificate");
         assert!(error.to_string().contains("ca.pem has no certificate"), "{error}");
+    }
+
+    /// A machine that is a node of several servers keeps their certificates in one file.
+    #[test]
+    fn a_file_may_have_the_certificates_of_several_servers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let certificate = |content: &str| {
+            format!("-----BEGIN CERTIFICATE-----\n{content}\n-----END CERTIFICATE-----\n")
+        };
+        std::fs::write(&path, [certificate("AAAA"), certificate("AQEB")].concat())
+            .expect("written");
+        let all = Fingerprint::all_of_file(&path).expect("two certificates");
+        let expected = [[0; 3], [1; 3]].map(|bytes| Fingerprint(wire::fingerprint(&bytes)));
+        assert_eq!(all, expected);
     }
 }
