@@ -53,9 +53,14 @@ impl System {
         let named = |entries: &[Entry], name: &str| {
             entries.iter().rev().find(|entry| is(entry, name)).cloned()
         };
+        // The place of a default server is before the first stanza, and one elsewhere is meant so.
+        let of_stanzas =
+            || self.stanzas.iter().find_map(|stanza| named(&stanza.entries, "DEFAULTSERVER"));
         let wanted = named(line, "SERVERNAME")
             .or_else(|| named(user, "SERVERNAME"))
-            .or_else(|| named(&self.globals, "DEFAULTSERVER"));
+            .or_else(|| named(user, "DEFAULTSERVER"))
+            .or_else(|| named(&self.globals, "DEFAULTSERVER"))
+            .or_else(of_stanzas);
         let Some(wanted) = wanted else { return Ok(self.stanzas.first()) };
         let name = wanted.text();
         let found = self.stanzas.iter().find(|stanza| stanza.name.eq_ignore_ascii_case(&name));
@@ -201,6 +206,19 @@ mod tests {
         check("se one", "", "one");
         check("se one", "se two", "TWO");
         check("se three", "", "it has one, TWO");
+    }
+
+    /// Otherwise the data would go to the server of the first stanza without a word.
+    #[test]
+    fn a_default_server_counts_wherever_it_stands() {
+        let system = system("se one\ndefaults two\nse two\n");
+        let name = |user_file: &str| {
+            let stanza = system.stanza(&user(user_file), &[]).expect("found");
+            stanza.map(|stanza| stanza.name.clone())
+        };
+        assert_eq!(name("").as_deref(), Some("two"));
+        assert_eq!(name("defaultserver one").as_deref(), Some("one"));
+        assert_eq!(name("defaultserver one\nse two").as_deref(), Some("two"));
     }
 
     #[test]
