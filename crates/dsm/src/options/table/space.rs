@@ -86,6 +86,12 @@ pub(super) const OPTIONS: &[Definition] = &[
                 "manage each file system from the node of its own server, and remove the line",
             ),
         )]),
+    option(
+        "MIGRATEServer",
+        Kind::Text,
+        Homes::SYS,
+        done("chooses the stanza of the commands of space management"),
+    ),
     option("HSMOPTIMIZEDRECALLonly", Kind::YesNo, Homes::SYS, done("--requests-only of 'hsm add'")),
     option("HSMRECALLBUFFERsize", Kind::Text, Homes::SYS, needless(DAEMONS)),
     option("HSMLOGFACILITY", Kind::Text, Homes::SYS, needless(LOG)),

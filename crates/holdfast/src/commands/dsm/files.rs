@@ -170,6 +170,17 @@ pub(super) fn load(places: &Places, line: &[Entry]) -> Result<Site, CommandError
     }
 }
 
+/// Does the same as [`load`] for a command of space management, whose stanza MIGRATESERVER names
+/// unless the command line does.
+pub(super) fn load_for_space(places: &Places, line: &[Entry]) -> Result<Site, CommandError> {
+    let site = load(places, line)?;
+    let named = site.options.text("MIGRATESERVER");
+    match named.filter(|_| given(line, "SERVERNAME").is_none()) {
+        Some(name) => load(places, &[line, &[server_name(&name)]].concat()),
+        None => Ok(site),
+    }
+}
+
 /// Does the same as [`load`], and returns the reason why no stanza is in force apart.
 fn load_all(places: &Places, line: &[Entry]) -> Result<(Site, Option<StanzaError>), CommandError> {
     let mut faults = Vec::new();
@@ -282,6 +293,21 @@ fn statements(options: &Options, faults: &mut Vec<Fault>) -> Translation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn space_management_has_a_stanza_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("dsm.sys");
+        std::fs::write(&file, "migrateserver two\nse one\nse two\nse three\n").expect("written");
+        let places = Places { system: Some(file), user: None };
+        let stanza = |site: Result<Site, CommandError>| {
+            site.expect("a site").stanza.map(|stanza| stanza.name)
+        };
+        assert_eq!(stanza(load(&places, &[])).as_deref(), Some("one"));
+        assert_eq!(stanza(load_for_space(&places, &[])).as_deref(), Some("two"));
+        let line = [server_name("three")];
+        assert_eq!(stanza(load_for_space(&places, &line)).as_deref(), Some("three"));
+    }
 
     #[test]
     fn a_folder_without_option_files_is_no_folder_of_theirs() {

@@ -32,7 +32,7 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     let (given, _) = space::parse(words).map_err(wrong)?;
     let places = Places::of_command(&given)?;
-    let site = files::load(&places, &given)?;
+    let site = files::load_for_space(&places, &given)?;
     let plan = space::plan(command, words, &site.options).map_err(wrong)?;
     if plan.form == SpaceForm::Help {
         for (name, _, does) in COMMANDS {
@@ -40,11 +40,8 @@ pub(super) fn run(
         }
         return Ok(DONE);
     }
-    let is_named = site.options.has("PASSWORDDIR") || site.options.has("NODENAME");
     let home = folders::folder(&site, context)?;
     let is_json = given.iter().any(|entry| entry.definition.name() == "JSON");
-    // Without option files a user's own request goes to the public socket, as without TSM.
-    let home = if is_named { home } else { context.home()? };
     execute(&plan, &home, is_json, context)
 }
 
