@@ -1,6 +1,7 @@
 //! A site that comes from TSM: its option files, its commands and its scripts, as they are.
 
 mod directories;
+mod following;
 mod joining;
 mod names;
 
