@@ -1,12 +1,17 @@
 //! A machine that becomes a node at a terminal.
 
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use e2e::harness::{Server, binary};
+use e2e::harness::{Server, binary, start};
 use e2e::scratch::Scratch;
 
-use super::write_options;
+use super::{Site, write_options};
+use crate::scene::root_or_skip;
 
 /// A person compares the fingerprint of the server's CA, which has a line of its own.
 #[test]
@@ -39,4 +44,21 @@ fn a_person_who_knows_the_fingerprint_makes_the_machine_a_node() {
     let (code, said) = dsmc("correct-horse-battery\nyes\n");
     assert!(code == Some(0) && said.contains("Node Name: ANNA"), "{said}");
     assert!(said.lines().any(|line| is_fingerprint(line.trim_end())), "{said}");
+}
+
+/// The machine looked as if it was no node yet, and a password was asked for.
+#[test]
+fn a_user_who_may_not_read_the_folder_of_the_node_is_told_so() {
+    if !root_or_skip("a_user_who_may_not_read_the_folder_of_the_node_is_told_so") {
+        return;
+    }
+    let site = Site::new(0);
+    let program = site.scene.scratch.join("holdfast");
+    fs::copy(binary(), &program).unwrap();
+    fs::set_permissions(site.scene.scratch.path(), Permissions::from_mode(0o755)).unwrap();
+    let option = format!("-optfile={}", site.options.display());
+    let words = ["dsm", "run", "dsmc", option.as_str(), "q", "session"].map(OsString::from);
+    let refused = start(&program, &words, Path::new("/nonexistent"), Some(1234)).wait();
+    let refused = refused.expect(&[12]).says("client.toml").says("run the command as root");
+    assert!(!refused.stderr.contains("ANS2050E"), "{refused}");
 }

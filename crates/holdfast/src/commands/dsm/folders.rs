@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,19 @@ fn folder_in(site: &Site, base: PathBuf) -> PathBuf {
     // Without NODENAME, the name of a node is that of its machine.
     let node = node.or_else(|| node_in(&base)).unwrap_or_else(sys::net::host_name);
     folder_of(&node, server.as_deref(), base)
+}
+
+/// Fails if this user may not read the folder of the node, which then looks like one of none.
+pub(super) fn check_readable(folder: &Path) -> Result<(), CommandError> {
+    let path = folder.join(CONFIG_FILE);
+    match std::fs::File::open(&path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let message = format!("cannot read {}: {error}", path.display());
+            Err(CommandError::new(message)
+                .with_hint("run the command as root, or as a user who has the right"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Fails if the node in a folder is one of another server than `server`, to which its commands

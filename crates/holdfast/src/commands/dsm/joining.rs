@@ -14,7 +14,7 @@ use dsm::configuration::{Identity, identity};
 use serde_json::json;
 use sys::terminal::HiddenInput;
 
-use super::folders::{check_server, node_in};
+use super::folders::{check_readable, check_server, node_in};
 use super::import::Import;
 use super::questions;
 use super::session::Session;
@@ -70,6 +70,7 @@ pub(super) fn set_password(session: &mut Session<'_>) -> Result<u8, CommandError
 }
 
 fn join(session: &mut Session<'_>) -> Result<(), CommandError> {
+    check_readable(&session.home)?;
     let Identity { server, node: wanted } = identity(session.options());
     let server = server.ok_or_else(|| {
         let message = "this machine is not enrolled, and no option file has TCPSERVERADDRESS";
