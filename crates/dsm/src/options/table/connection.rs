@@ -52,7 +52,10 @@ pub(super) const OPTIONS: &[Definition] = &[
         "PAssword",
         Kind::Text,
         Homes::ANY_CMD,
-        done("a token or an enrolment key, which makes the machine a node at its first command"),
+        done(
+            "a password, a token or an enrolment key, which makes the machine a node at its first \
+             command",
+        ),
     ),
     option(
         "MAILprog",
