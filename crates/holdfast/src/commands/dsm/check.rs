@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dsm::configuration::{domain, made_virtual};
 use dsm::forms::Forms;
-use dsm::options::{Entry, Fate, Fault, Stanza, Verdict, find_exactly};
+use dsm::options::{Entry, Fate, Fault, Place, Stanza, Verdict, find_exactly};
 use dsm::selection::Statement;
 use serde::Serialize;
 
@@ -96,7 +96,10 @@ fn lines(site: &Site) -> Vec<LineDocument> {
     let is_option =
         |(entry, _): &(&Entry, bool)| entry.definition.kind != dsm::options::Kind::Statement;
     let options = system.chain(user).filter(is_option);
-    let options = options.map(|(entry, in_system)| option_line(entry, &entry.verdict(in_system)));
+    let options = options.map(|(entry, in_system)| match entry_in_force(site, entry) {
+        Some(other) => replaced_line(entry, other),
+        None => option_line(entry, &entry.verdict(in_system)),
+    });
     let statements = site.translation.statements.iter().map(statement_line);
     let domain = domain(&site.options)
         .err()
@@ -115,6 +118,26 @@ fn stanza_line(stanza: &Stanza) -> LineDocument {
         value: stanza.name.clone(),
         fate: definition.fate.word(),
         reason: definition.fate.to_string(),
+        remark: None,
+    }
+}
+
+/// Returns the entry of a file that is in force in place of `entry`, if it is another one.
+fn entry_in_force<'s>(site: &'s Site, entry: &Entry) -> Option<&'s Entry> {
+    let options = &site.options;
+    // A stanza that is not chosen has no entries among the options.
+    let is_replaced = options.entries().contains(entry) && !options.is_in_force(entry);
+    let other = options.get(&entry.definition.name()).filter(|_| is_replaced)?;
+    (other.place != Place::CommandLine).then_some(other)
+}
+
+fn replaced_line(entry: &Entry, other: &Entry) -> LineDocument {
+    LineDocument {
+        place: entry.place.to_string(),
+        option: entry.definition.name(),
+        value: shown_value(entry),
+        fate: "needless",
+        reason: format!("{} has the option, too, and is in force", other.place),
         remark: None,
     }
 }
@@ -199,6 +222,29 @@ fn text(lines: &[LineDocument]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A line that was told to be refused kept no command from running.
+    #[test]
+    fn a_line_that_another_one_replaces_has_no_effect() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [system, user] = ["dsm.sys", "dsm.opt"].map(|name| folder.path().join(name));
+        let text = "se one\nfollowsymbolic yes\ndomain /a\ndomain /b\nquiet\n";
+        std::fs::write(&system, text).expect("written");
+        std::fs::write(&user, "se one\nfollowsymbolic no\n").expect("written");
+        let places = files::Places { system: Some(system), user: Some(user.clone()) };
+        let site = files::load(&places, &[]).expect("a site");
+        let lines = lines(&site);
+        let of = |option: &str| -> Vec<_> {
+            let named = lines.iter().filter(|line| line.option == option);
+            named.map(|line| (line.fate, line.reason.as_str())).collect()
+        };
+        let reason = format!("{} line 2 has the option, too, and is in force", user.display());
+        let [replaced, in_force] = of("FOLLOWSYMBOLIC")[..] else { panic!("two lines") };
+        assert_eq!(replaced, ("needless", reason.as_str()));
+        assert_ne!(in_force.1, reason);
+        assert!(of("DOMAIN").iter().chain(&of("QUIET")).all(|(fate, _)| *fate == "carried out"));
+        assert_eq!(of("DOMAIN").len(), 2);
+    }
 
     /// A class of an image would be lost without a word, and a missing key be found in the night.
     #[test]
