@@ -1,6 +1,9 @@
 //! `holdfast dsm check`: the fate of each line of TSM's option files, before anything runs.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use dsm::configuration::{domain, made_virtual};
 use dsm::forms::Forms;
@@ -149,12 +152,19 @@ fn option_line(entry: &Entry, verdict: &Verdict) -> LineDocument {
         value: shown_value(entry),
         fate: verdict.fate.word(),
         reason: verdict.fate.to_string(),
-        remark: verdict.remark.map(str::to_owned),
+        remark: verdict.remark.or_else(|| missing_folder(entry)).map(str::to_owned),
     };
     match made_virtual(entry).and_then(|path| client::obstacle(&path)) {
         Some(reason) => LineDocument { fate: "refused", reason, ..line },
         None => line,
     }
+}
+
+/// Returns the remark about a folder of the cache that is not there.
+fn missing_folder(entry: &Entry) -> Option<&'static str> {
+    let folder = Path::new(OsStr::from_bytes(&entry.value));
+    let is_missing = entry.definition.name() == "DEDUPCACHEPATH" && !folder.is_dir();
+    is_missing.then_some("the folder is not there; make it, as the cache is lost without it")
 }
 
 /// Returns the value of an option. A password is not shown.
@@ -222,6 +232,20 @@ fn text(lines: &[LineDocument]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The cache was in memory, and each backup began without it.
+    #[test]
+    fn a_folder_of_the_cache_that_is_not_there_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let remark = |path: &Path| {
+            let text = format!("dedupcachepath {}", path.display());
+            let (entries, _) = dsm::options::parse("dsm.opt", text.as_bytes());
+            option_line(&entries[0], &entries[0].verdict(false)).remark
+        };
+        assert_eq!(remark(folder.path()), None);
+        let absent = remark(&folder.path().join("absent")).expect("a remark");
+        assert!(absent.starts_with("the folder is not there"), "{absent}");
+    }
 
     /// A line that was told to be refused kept no command from running.
     #[test]
