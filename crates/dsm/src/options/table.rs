@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_are_abbreviated_on_both_sides_of_the_dot() {
+    fn abbreviations_are_those_of_tsm() {
         let found = |word: &str| find(word).map(Definition::name);
         for (word, expected) in [
             ("incl.arch", Some("INCLUDE.ARCHIVE")),
@@ -149,6 +149,7 @@ mod tests {
             ("exclude.d", None),
             ("exclude.di", Some("EXCLUDE.DIR")),
             ("exc.dir", None),
+            ("enablelan", Some("ENABLELANFREE")),
             ("domain.i", Some("DOMAIN.IMAGE")),
         ] {
             assert_eq!(found(word).as_deref(), expected, "{word}");

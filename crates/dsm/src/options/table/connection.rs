@@ -182,7 +182,7 @@ pub(super) const OPTIONS: &[Definition] = &[
     option("REPLTCPSERVERADDRESS", Kind::Text, Homes::SYS, needless(SEVERAL)),
     option("USEREPLICATIONFAILOVER", Kind::YesNo, Homes::SYS, needless(SEVERAL)),
     option("FORCEFAILOVER", Kind::YesNo, Homes::SYS_CMD, needless(SEVERAL)),
-    option("ENABLELANFree", Kind::YesNo, Homes::SYS_CMD, needless(NO_AGENT)),
+    option("ENABLELanfree", Kind::YesNo, Homes::SYS_CMD, needless(NO_AGENT)),
     option(
         "LANFREECommmethod",
         Kind::Word(&["namedpipes", "tcpip", "v6tcpip", "sharedmem"]),
