@@ -221,9 +221,9 @@ impl Command {
     }
 
     /// Returns true if the command descends into directories, by its own options and those of the
-    /// files.
+    /// files. A list of files names everything itself.
     pub fn descends(&self, options: &Options) -> bool {
-        options.yes("SUBDIR").unwrap_or(false)
+        !self.has("FILELIST") && options.yes("SUBDIR").unwrap_or(false)
     }
 }
 
@@ -310,6 +310,22 @@ mod tests {
         check("sel -filelist=/tmp/list", "selective -FILELIST=/tmp/list");
         check("q ba - /a", "query backup - /a");
         check("i '-errorlogname=\"/var/log/e\"'", "incremental -ERRORLOGNAME=/var/log/e");
+    }
+
+    #[test]
+    fn a_list_of_files_is_no_descent() {
+        for (line, expected) in [
+            ("del ar /a", true),
+            ("del ar /a -subdir=no", false),
+            ("del ar -filelist=list", false),
+            ("del ar -filelist=list -subdir=yes", false),
+        ] {
+            let command = parse(&words(line.as_bytes()).expect("words")).expect("a command");
+            let (user, _) = crate::options::parse("dsm.opt", b"SUBDIR yes");
+            let system = crate::options::System::default();
+            let options = Options::new(&system, None, &user, &command.options);
+            assert_eq!(command.descends(&options), expected, "{line}");
+        }
     }
 
     #[test]

@@ -29,21 +29,8 @@ pub enum Last {
 impl Spec {
     /// Parses an operand. A relative one is in the directory `working`.
     pub fn parse(operand: &[u8], working: &[u8]) -> Result<Self, String> {
-        let (filespace, path) = match braced(operand) {
-            Some((filespace, path)) => (Some(filespace), path),
-            None => (None, operand.to_vec()),
-        };
-        if path.is_empty() {
-            return Err("an empty name stands for nothing; name a file or a directory".to_owned());
-        }
-        let path = match path.starts_with(b"/") {
-            true => path,
-            false => [working, b"/", &path].concat(),
-        };
-        let parts: Vec<&[u8]> = path
-            .split(|&byte| byte == b'/')
-            .filter(|part| !part.is_empty() && *part != b".")
-            .collect();
+        let (filespace, path) = absolute(operand, working)?;
+        let parts = parts_of(&path);
         let ends_in_directory = path.ends_with(b"/") || path.ends_with(b"/.");
         let (directories, last) = match parts.split_last() {
             Some((last, directories)) if !ends_in_directory => (directories, Some(*last)),
@@ -66,8 +53,19 @@ impl Spec {
             }
             Some(name) => Last::Named(name.to_vec()),
         };
-        let filespace = filespace.filter(|name| name.starts_with(b"/"));
         Ok(Self { directory, last, filespace })
+    }
+
+    /// Parses a line of a list of files, in which each character stands for itself. A directory
+    /// stands for itself, too, whether a slash ends the line or not.
+    pub fn parse_listed(line: &[u8], working: &[u8]) -> Result<Self, String> {
+        let (filespace, path) = absolute(line, working)?;
+        let path = joined(&parts_of(&path));
+        let Some(end) = path.iter().rposition(|&byte| byte == b'/') else {
+            return Err("a list does not name the root directory; remove the line".to_owned());
+        };
+        let (directory, name) = (path[..end].to_vec(), path[end + 1..].to_vec());
+        Ok(Self { directory, last: Last::Named(name), filespace })
     }
 
     /// Returns the operand for the object at an absolute path, whatever its name is.
@@ -121,6 +119,29 @@ impl Spec {
             }
         }
     }
+}
+
+/// Returns the filespace that braces mark, and the absolute path of an operand.
+fn absolute(operand: &[u8], working: &[u8]) -> Result<(Option<Vec<u8>>, Vec<u8>), String> {
+    let (filespace, path) = match braced(operand) {
+        Some((filespace, path)) => (Some(filespace), path),
+        None => (None, operand.to_vec()),
+    };
+    if path.is_empty() {
+        return Err("an empty name stands for nothing; name a file or a directory".to_owned());
+    }
+    let path = match path.starts_with(b"/") {
+        true => path,
+        false => [working, b"/", &path].concat(),
+    };
+    Ok((filespace.filter(|name| name.starts_with(b"/")), path))
+}
+
+/// Returns the parts of a path that mean something.
+fn parts_of(path: &[u8]) -> Vec<&[u8]> {
+    path.split(|&byte| byte == b'/')
+        .filter(|part| !part.is_empty() && *part != b".")
+        .collect()
 }
 
 /// Returns the part of `path` below `directory`, without a slash before it.
@@ -216,6 +237,28 @@ mod tests {
         assert_eq!(filespace("/home/ann"), None);
         assert_eq!(filespace("{x}/ann"), None);
         check("{/home}/", "/home", "/home");
+    }
+
+    #[test]
+    fn a_line_of_a_list_stands_for_itself() {
+        for (line, path, filespace) in [
+            ("/a/b", "/a/b", None),
+            ("/a/*", "/a/*", None),
+            ("/a/x?[1]", "/a/x?[1]", None),
+            ("/a/*/b", "/a/*/b", None),
+            ("/a/b/", "/a/b", None),
+            ("./x/../y", "/here/y", None),
+            ("{/a}/b*", "/a/b*", Some("/a")),
+            ("{/}a/b", "/a/b", Some("/")),
+        ] {
+            let spec = Spec::parse_listed(line.as_bytes(), b"/here").expect("a line");
+            assert_eq!(model::escaped(&spec.path()), path, "{line}");
+            assert_eq!(spec.filespace.as_deref(), filespace.map(str::as_bytes), "{line}");
+            assert!(matches!(spec.last, Last::Named(_)), "{line}");
+        }
+        for wrong in ["", "/", "/a/.."] {
+            assert!(Spec::parse_listed(wrong.as_bytes(), b"/").is_err(), "{wrong}");
+        }
     }
 
     #[track_caller]

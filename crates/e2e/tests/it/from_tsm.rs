@@ -3,6 +3,7 @@
 mod directories;
 mod following;
 mod joining;
+mod lists;
 mod names;
 
 use std::fs;

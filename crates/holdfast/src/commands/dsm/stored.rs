@@ -234,8 +234,11 @@ pub(super) fn working_directory() -> Result<Vec<u8>, CommandError> {
 
 /// Parses the operand of a command.
 pub(super) fn spec(operand: &[u8]) -> Result<Spec, CommandError> {
-    Spec::parse(operand, &working_directory()?)
-        .map_err(|reason| CommandError::new(format!("ANS1081E {reason}")))
+    Spec::parse(operand, &working_directory()?).map_err(wrong_name)
+}
+
+fn wrong_name(reason: String) -> CommandError {
+    CommandError::new(format!("ANS1081E {reason}"))
 }
 
 /// Returns the operands of a command that needs at least one.
@@ -248,12 +251,15 @@ pub(super) fn operands(session: &Session<'_>) -> Result<Vec<Spec>, CommandError>
     operands.iter().map(|operand| spec(operand)).collect()
 }
 
-/// Returns the objects that a list names, or the operands without a list.
+/// Returns the objects that a list names, or the operands without a list. Wildcards are part of the
+/// names of a list.
 pub(super) fn named(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
     let Some(list) = session.options().get("FILELIST") else { return operands(session) };
     let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
     let listed = local_files::filelist(&list.value, literal)?;
-    listed.iter().map(|line| spec(line)).collect()
+    let working = working_directory()?;
+    let parse = |line: &Vec<u8>| Spec::parse_listed(line, &working).map_err(wrong_name);
+    listed.iter().map(parse).collect()
 }
 
 /// Tells the names of a list under which nothing is stored, as scripts expect it. Returns true if
