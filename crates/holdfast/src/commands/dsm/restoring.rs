@@ -444,11 +444,11 @@ impl Staging {
     fn finish(self, path: &[u8], replace: &str) -> Result<(), CommandError> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let restored = self.folder.join(OsStr::from_bytes(name));
-        if !restored.try_exists().unwrap_or(false) {
+        if !is_there(&restored) {
             return Ok(());
         }
         let shown = self.target.display();
-        let is_there = self.target.try_exists().unwrap_or(false);
+        let is_there = is_there(&self.target);
         if is_there && replace == "if-newer" && !is_newer(&restored, &self.target) {
             output::say(&format!("{shown} is not older than the stored file, and stays"));
             return Ok(());
@@ -460,6 +460,11 @@ impl Staging {
             CommandError::new(format!("cannot name {}: {error}", self.target.display()))
         })
     }
+}
+
+/// Returns true if an object has this name. A link counts, whether or not it leads to something.
+fn is_there(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
 }
 
 /// Returns true if the first file was changed after the second.
@@ -658,5 +663,20 @@ mod tests {
             assert_eq!(std::fs::read_to_string(&target).expect("there"), expected);
         }
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+
+    /// A link to a place that is not there was lost, and another one was replaced.
+    #[test]
+    fn a_link_gets_its_new_name_and_keeps_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join("new");
+        let link = |to: &str| {
+            let staging = Staging::make(&target).expect("made");
+            std::os::unix::fs::symlink(to, staging.folder.join("old")).expect("linked");
+            staging.finish(b"/x/old", "no")
+        };
+        link("nowhere").expect("named");
+        assert!(link("elsewhere").is_err());
+        assert_eq!(std::fs::read_link(&target).expect("a link"), Path::new("nowhere"));
     }
 }
