@@ -10,6 +10,7 @@
 //! Each word of a command may be abbreviated to the capital letters of its spelling. Options may
 //! stand before and after the operands.
 
+mod choice;
 mod command;
 mod pathname;
 mod plan;

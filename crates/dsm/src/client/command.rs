@@ -1,5 +1,6 @@
 //! Words of a command, parsed into its definition, its operands and its options.
 
+use super::choice::is_heeded;
 use super::table::{Action, COMMANDS, CommandDefinition};
 use crate::options::{Entry, Fate, Kind, Options, Place, find, unquoted};
 
@@ -32,6 +33,9 @@ pub enum CommandError {
     Superfluous { word: String, command: String },
     #[error("'{word}' stands beside -filelist, which names everything for '{command}'")]
     BesideList { word: String, command: String },
+    /// An option that chooses objects, and that the command would ignore.
+    #[error("-{option} is no option of '{command}', which would do more than it is asked for")]
+    Unheeded { option: String, command: String },
 }
 
 impl CommandError {
@@ -39,6 +43,7 @@ impl CommandError {
     pub fn number(&self) -> &'static str {
         match self {
             Self::Superfluous { .. } | Self::BesideList { .. } => "ANS1102E",
+            Self::Unheeded { .. } => "ANS1108E",
             _ => "ANS1107E",
         }
     }
@@ -132,6 +137,11 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
             refused.definition.name(),
             refused.fate()
         )));
+    }
+    let is_unheeded = |option: &&Entry| !is_heeded(definition.action, &option.definition.name());
+    if let Some(unheeded) = options.iter().find(is_unheeded) {
+        let option = unheeded.definition.name();
+        return Err(CommandError::Unheeded { option, command: definition.name() });
     }
     let command = Command { definition, operands: others[length..].to_vec(), options };
     command.check_operands()?;
@@ -356,6 +366,31 @@ mod tests {
              in the files' attributes; run the command without it",
         );
         check("", "! '' is no command; 'help' lists all commands");
+    }
+
+    #[test]
+    fn a_choice_that_would_be_ignored_is_refused() {
+        for (line, option, name) in [
+            ("del ba /a -pick", "PICK", "delete backup"),
+            ("del ba /a -pitdate=11/03/2026", "PITDATE", "delete backup"),
+            ("del ba /a -inactive", "INACTIVE", "delete backup"),
+            ("del ar /a -dirsonly", "DIRSONLY", "delete archive"),
+            ("del f /home -deltype=inactive", "DELTYPE", "delete filespace"),
+            ("expire /a -todate=11/03/2026", "TODATE", "expire"),
+            ("ar /a -dirsonly -deletefiles", "DIRSONLY", "archive"),
+            ("sel /a -deletefiles", "DELETEFILES", "selective"),
+            ("set event /a -type=hold -filelist=list", "FILELIST", "set event"),
+        ] {
+            let message = format!(
+                "! -{option} is no option of '{name}', which would do more than it is asked for"
+            );
+            check(line, &message);
+            let error = parse(&words(line.as_bytes()).expect("words")).expect_err("is refused");
+            assert_eq!(error.number(), "ANS1108E", "{line}");
+        }
+        check("del ba /a -filesonly -deltype=all", "delete backup /a -FILESONLY= -DELTYPE=all");
+        check("ar /a -filesonly -deletefiles", "archive /a -FILESONLY= -DELETEFILES=");
+        check("rest /a -pick -ina", "restore /a -PICK= -INACTIVE=");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use client::{
     ArchiveSummary, Client, ClientError, DeleteOptions, DeletionSummary, ErrorKind, ListContent,
     ListOptions, PathDeletion,
 };
-use dsm::client::{Last, Spec};
+use dsm::client::{Last, Spec, TimeRange};
 use model::Kind;
 use serde_json::json;
 
@@ -73,6 +73,7 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let specs = stored::named(session)?;
     let kind = session.options().text("DELTYPE").unwrap_or_else(|| "active".to_owned());
     let (active, inactive) = (kind != "inactive", kind != "active");
+    check_range(session, inactive)?;
     let client = joining::connect(session)?;
     if session
         .options()
@@ -119,6 +120,19 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
         output::say(&format!("Another file space has versions, too: 'delete backup {operand}'"));
     }
     Ok(code)
+}
+
+/// Refuses dates for inactive versions: those of a file are deleted together, whatever their dates.
+fn check_range(session: &Session<'_>, inactive: bool) -> Result<(), CommandError> {
+    let has_range = Filter::of(session)?.range != TimeRange::default();
+    if inactive && has_range {
+        let message = "ANS1108E dates do not choose among the inactive versions of a file, which \
+                       are deleted together";
+        return Err(CommandError::new(message).with_hint(
+            "leave the dates out; the class of the files removes old versions by itself",
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the operands for the versions that other file spaces have of what a command names. The
