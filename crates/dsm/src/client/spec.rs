@@ -68,21 +68,6 @@ impl Spec {
         Ok(Self { directory, last: Last::Named(name), filespace })
     }
 
-    /// Returns the operand for the object at an absolute path, whatever its name is.
-    pub fn of_path(path: &[u8]) -> Self {
-        let path = path.strip_suffix(b"/").unwrap_or(path);
-        let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-        let name = path.get(end + 1..).unwrap_or_default();
-        match name.is_empty() {
-            true => Self { directory: Vec::new(), last: Last::Everything, filespace: None },
-            false => Self {
-                directory: path[..end].to_vec(),
-                last: Last::Named(name.to_vec()),
-                filespace: None,
-            },
-        }
-    }
-
     /// Path of a named object, and of the directory otherwise.
     pub fn path(&self) -> Vec<u8> {
         match &self.last {
@@ -190,16 +175,6 @@ mod tests {
 
     fn spec(operand: &str) -> Spec {
         Spec::parse(operand.as_bytes(), b"/here").expect("an operand")
-    }
-
-    #[test]
-    fn a_path_is_an_operand_with_any_name() {
-        for path in ["/a/b", "/a", "/a b/*c?", "/x/y/"] {
-            let found = Spec::of_path(path.as_bytes());
-            assert_eq!(model::escaped(&found.path()), path.strip_suffix('/').unwrap_or(path));
-            assert!(matches!(found.last, Last::Named(_)), "{path}");
-        }
-        assert_eq!(Spec::of_path(b"/").path(), b"/");
     }
 
     #[track_caller]

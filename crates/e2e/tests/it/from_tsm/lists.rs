@@ -1,6 +1,7 @@
 //! Lists of files in the commands of TSM, which name each object themselves.
 
 use std::fs;
+use std::path::Path;
 
 use super::Site;
 
@@ -12,6 +13,15 @@ fn files(site: &Site, query: &[&str]) -> Vec<String> {
         path.strip_prefix(&format!("{}/", site.tree())).unwrap().to_owned()
     };
     let mut names: Vec<_> = rows.iter().map(within).collect();
+    names.sort();
+    names
+}
+
+/// Returns the names in a folder.
+fn names_in(folder: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+    let names = fs::read_dir(folder).unwrap().map(name);
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -63,10 +73,57 @@ fn a_list_expires_and_retrieves_what_it_names_and_nothing_else() {
     let to = site.scene.scratch.folder("to");
     let destination = format!("{}/", to.display());
     site.dsmc(&["retrieve", &option, &destination, "-su=yes"]).expect(&[0]);
-    let mut names: Vec<_> =
-        fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["st*r", "x"]);
+    assert_eq!(names_in(&to), ["st*r", "x"]);
     site.dsmc(&["expire", &option, "-su=yes", "-noprompt"]).expect(&[0]);
     assert_eq!(files(&site, &["q", "ba", &all, "-su=yes"]), ["below/x", "star"]);
+}
+
+/// A restore of a list has not overwritten what only a directory of the list holds.
+#[test]
+fn a_directory_of_a_restored_list_stands_for_itself() {
+    let site = Site::new(0);
+    let folder = site.scene.tree.join("folder");
+    fs::create_dir_all(folder.join("below")).unwrap();
+    // So many names of one directory are looked up together.
+    let names: Vec<_> = (10..40).map(|number| format!("file-{number}")).collect();
+    let all = names.iter().map(|name| folder.join(name)).chain([folder.join("below/deep")]);
+    let all: Vec<_> = all.collect();
+    for file in &all {
+        fs::write(file, b"stored").unwrap();
+    }
+    site.dsmc(&["i", &format!("{}/", site.tree()), "-su=yes"]).expect(&[0]);
+    for file in &all {
+        fs::write(file, b"local work").unwrap();
+    }
+    let top = folder.display();
+    let lines = names[..20].iter().map(|name| format!("{top}/{name}\n"));
+    let lines = lines.collect::<String>() + &format!("{top}\n{top}/below\n");
+    let option = list(&site, &lines);
+    site.dsmc(&["restore", &option, "-replace=all"]).expect(&[0]);
+    let has = |file: &Path, content: &[u8]| assert_eq!(fs::read(file).unwrap(), content);
+    all[..20].iter().for_each(|file| has(file, b"stored"));
+    all[20..].iter().for_each(|file| has(file, b"local work"));
+    fs::remove_dir_all(&folder).unwrap();
+    let option = list(&site, &format!("{top}\n{top}/absent\n"));
+    site.dsmc(&["restore", &option]).expect(&[4]).says("ANS4005E");
+    assert!(names_in(&folder).is_empty());
+}
+
+#[test]
+fn braces_in_a_list_name_the_file_space() {
+    let site = Site::new(1);
+    let file = site.scene.file(0);
+    let path = file.to_str().unwrap();
+    site.dsmc(&["i", path]).expect(&[0]);
+    let shown = site.dsmc(&["q", "fi", "-json"]).expect(&[0]);
+    let document: serde_json::Value = serde_json::from_str(shown.stdout.trim()).unwrap();
+    let filespace = document["filespace"].as_str().unwrap();
+    let content = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let within = path.strip_prefix(filespace).unwrap();
+    let option = list(&site, &format!("{{{filespace}}}{within}\n"));
+    site.dsmc(&["restore", &option]).expect(&[0]);
+    assert_eq!(fs::read(&file).unwrap(), content);
+    let option = list(&site, &format!("{{/no/such}}/{within}\n"));
+    site.dsmc(&["restore", &option]).expect(&[12]).says("no file space is called");
 }

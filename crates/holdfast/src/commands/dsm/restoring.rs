@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::child::{self, Child, Event, Outcome};
 use super::joining;
-use super::local_files;
+use super::listed::ListedPaths;
 use super::questions;
 use super::sending::{failures, shown_path, strings};
 use super::session::Session;
@@ -23,7 +23,7 @@ use crate::output;
 use crate::path::bytes;
 
 /// Objects that are restored at once: of one time, into one folder.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Batch {
     /// Time in RFC 3339, if the versions are not those of the command.
     pub(super) at: Option<String>,
@@ -34,21 +34,21 @@ pub(super) struct Batch {
     pub(super) rename: Option<PathBuf>,
     /// Value of `--directories`, if only directories come back.
     pub(super) directories: Option<&'static str>,
+    /// File space of the objects, if braces name it.
+    pub(super) filespace: Option<Vec<u8>>,
 }
 
 pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let client = joining::connect(session)?;
     let filter = Filter::of(session)?;
-    let batches = match session.options().get("FILELIST").cloned() {
-        Some(list) => {
-            let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
-            let listed = local_files::filelist(&list.value, literal)?;
-            let paths = taken(&client, crate::path::of_node(&listed)?, &filter)?;
-            let batch = batch(paths, session.command.operands.first().map(Vec::as_slice))?;
-            vec![Batch { directories: filter.only_directories().then_some("named"), ..batch }]
+    let batches = match session.options().has("FILELIST") {
+        true => of_list(session, &client, &filter)?,
+        false => {
+            let filespace = places(session)?.0.filespace;
+            let within = |batch| Batch { filespace: filespace.clone(), ..batch };
+            batches(session, &client, &filter)?.into_iter().map(within).collect()
         }
-        None => batches(session, &client, &filter)?,
     };
     if batches.iter().all(|batch| batch.paths.is_empty()) {
         return Err(stored::nothing());
@@ -57,23 +57,27 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
     run(session, &batches, at.as_deref())
 }
 
-/// Returns the paths of a list whose versions the options of the command take.
-fn taken(
+/// Returns the batches of the objects of a list. Directories come after the objects in them, so
+/// that they get their own times.
+fn of_list(
+    session: &Session<'_>,
     client: &Client,
-    listed: Vec<Vec<u8>>,
     filter: &Filter,
-) -> Result<Vec<Vec<u8>>, CommandError> {
-    if filter.is_open() {
-        return Ok(listed);
+) -> Result<Vec<Batch>, CommandError> {
+    let destination = session.command.operands.first().map(Vec::as_slice);
+    let mut by_filespace: BTreeMap<Option<Vec<u8>>, Vec<Spec>> = BTreeMap::new();
+    for line in stored::named(session)? {
+        by_filespace.entry(line.filespace.clone()).or_default().push(line);
     }
-    let mut taken = Vec::new();
-    for path in listed {
-        stored::select(client, &Spec::of_path(&path), false, filter, &mut |object| {
-            taken.push(object.path);
-            false
-        })?;
+    let mut batches = Vec::new();
+    for (filespace, lines) in by_filespace {
+        let ListedPaths { directories, others } = ListedPaths::of(client, &lines, filter)?;
+        for (paths, directories) in [(others, None), (directories, Some("named"))] {
+            let batch = batch(paths, destination)?;
+            batches.push(Batch { directories, filespace: filespace.clone(), ..batch });
+        }
     }
-    Ok(taken)
+    Ok(batches)
 }
 
 /// Returns the batch of the paths of a list, with their places below the destination.
@@ -82,7 +86,7 @@ pub(super) fn batch(
     destination: Option<&[u8]>,
 ) -> Result<Batch, CommandError> {
     let folder = destination.map(folder).transpose()?;
-    Ok(Batch { at: None, folder, paths, rename: None, directories: None })
+    Ok(Batch { folder, paths, ..Batch::default() })
 }
 
 /// Returns the source and the destination of a command.
@@ -181,7 +185,7 @@ fn directories(
         paths = vec![tree];
     }
     let batches = match destination {
-        None => vec![Batch { at: None, folder: None, paths, rename: None, directories: None }],
+        None => vec![Batch { paths, ..Batch::default() }],
         Some(destination) => in_folders(client, spec, paths, &destination, preservation)?,
     };
     let marked = |batch| Batch { directories: Some(which), ..batch };
@@ -244,14 +248,14 @@ pub(super) fn placed(
     preservation: Preservation,
 ) -> Result<Vec<Batch>, CommandError> {
     let Some(destination) = destination else {
-        return Ok(vec![Batch { at: None, folder: None, paths, rename: None, directories: None }]);
+        return Ok(vec![Batch { paths, ..Batch::default() }]);
     };
     if let [only] = &paths[..]
         && let Some(target) = new_name(spec, only, &destination)?
     {
         let folder = bytes(target.parent().unwrap_or(Path::new("/")));
         let (folder, rename) = (Some(folder), Some(target));
-        return Ok(vec![Batch { at: None, folder, paths, rename, directories: None }]);
+        return Ok(vec![Batch { folder, paths, rename, ..Batch::default() }]);
     }
     in_folders(client, spec, paths, &destination, preservation)
 }
@@ -274,11 +278,9 @@ pub(super) fn in_folders(
     Ok(placed
         .into_iter()
         .map(|Placement { folder, paths }| Batch {
-            at: None,
             folder: Some(folder),
             paths,
-            rename: None,
-            directories: None,
+            ..Batch::default()
         })
         .collect())
 }
@@ -323,7 +325,7 @@ fn run(session: &mut Session<'_>, batches: &[Batch], at: Option<&str>) -> Result
     for batch in batches.iter().filter(|batch| !batch.paths.is_empty()) {
         let at = batch.at.as_deref().or(at);
         let target = Target::make(batch)?;
-        let line = command_line(session, batch, (at, target.folder.as_deref()), replaces)?;
+        let line = command_line(session, batch, (at, target.folder.as_deref()), replaces);
         tally.run(session, &line, listed(&batch.paths))?;
         target.finish(batch, &line)?;
     }
@@ -343,7 +345,7 @@ fn is_replacing(
     for batch in batches.iter().filter(|batch| batch.rename.is_none() && !batch.paths.is_empty()) {
         let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
         let at = batch.at.as_deref().or(at);
-        let mut line = command_line(session, batch, (at, to.as_deref()), false)?;
+        let mut line = command_line(session, batch, (at, to.as_deref()), false);
         line.push("--dry-run".into());
         let home = session.home.clone();
         let input = listed(&batch.paths);
@@ -366,24 +368,15 @@ fn command_line(
     batch: &Batch,
     (at, to): (Option<&str>, Option<&Path>),
     replaces: bool,
-) -> Result<Vec<OsString>, CommandError> {
+) -> Vec<OsString> {
     let mut line = plan::restore(&session.command, session.options(), at, to);
     if replaces && let Some(last) = line.last_mut() {
         *last = "all".into();
     }
     line.extend(batch.directories.map(|which| format!("--directories={which}").into()));
-    line.extend(filespace_option(session)?);
-    Ok(line)
-}
-
-/// Returns the option for the filespace that the source of the command names in braces.
-fn filespace_option(session: &Session<'_>) -> Result<Option<OsString>, CommandError> {
-    if session.options().has("FILELIST") {
-        return Ok(None);
-    }
-    let (spec, _) = places(session)?;
-    let option = |name: Vec<u8>| OsString::from_vec([b"--filespace=", &name[..]].concat());
-    Ok(spec.filespace.map(option))
+    let of_filespace = |name: &Vec<u8>| OsString::from_vec([b"--filespace=", &name[..]].concat());
+    line.extend(batch.filespace.as_ref().map(of_filespace));
+    line
 }
 
 /// Returns the standard input of a command that reads a list.
