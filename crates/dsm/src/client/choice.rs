@@ -60,6 +60,8 @@ const CHOICES: [(&str, &[Action]); 17] = [
             Action::Retrieve,
             Action::DeleteArchive,
             Action::DeleteBackup,
+            Action::QueryArchive,
+            Action::QueryBackup,
         ],
     ),
     ("DELTYPE", &[Action::DeleteBackup]),

@@ -412,6 +412,10 @@ mod tests {
             "expire -filelist=list /a",
             "! '/a' stands beside -filelist, which names everything for 'expire'",
         );
+        check(
+            "q ba -filelist=list /a",
+            "! '/a' stands beside -filelist, which names everything for 'query backup'",
+        );
         check("rest -filelist=list /to", "restore /to -FILELIST=list");
         check("del ac 1 2 3", "delete access 1 2 3");
     }

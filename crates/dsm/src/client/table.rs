@@ -79,7 +79,9 @@ impl Action {
             | Self::Archive
             | Self::DeleteArchive
             | Self::DeleteBackup
-            | Self::Expire => Some(0),
+            | Self::Expire
+            | Self::QueryArchive
+            | Self::QueryBackup => Some(0),
             // The destination.
             Self::Restore | Self::Retrieve => Some(1),
             _ => None,

@@ -127,3 +127,19 @@ fn braces_in_a_list_name_the_file_space() {
     let option = list(&site, &format!("{{/no/such}}/{within}\n"));
     site.dsmc(&["restore", &option]).expect(&[12]).says("no file space is called");
 }
+
+#[test]
+fn a_query_takes_its_names_from_a_list() {
+    let site = Site::new(0);
+    plant(&site);
+    let all = format!("{}/*", site.tree());
+    for command in ["archive", "i"] {
+        site.dsmc(&[command, &all, "-su=yes"]).expect(&[0]);
+    }
+    let option = list(&site, &format!("{0}/st*r\n{0}/below/x\n{0}/absent\n", site.tree()));
+    for query in ["ar", "ba"] {
+        assert_eq!(files(&site, &["q", query, &option]), ["below/x", "st*r"], "{query}");
+    }
+    let option = list(&site, &format!("{}/absent\n", site.tree()));
+    site.dsmc(&["q", "ba", &option]).expect(&[8]).says("ANS1092W");
+}

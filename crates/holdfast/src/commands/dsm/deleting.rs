@@ -84,7 +84,8 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     }
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
     let mut orders = Vec::new();
-    let others = elsewhere(session, &client, &specs, &filter);
+    let all = Filter { all_versions: true, ..filter.clone() };
+    let others = stored::elsewhere_of(session, &client, &specs, &all);
     let descends = session.descends();
     for spec in specs {
         // A directory is deleted with everything in it, as one deletion.
@@ -133,21 +134,6 @@ fn check_range(session: &Session<'_>, inactive: bool) -> Result<(), CommandError
         ));
     }
     Ok(())
-}
-
-/// Returns the operands for the versions that other file spaces have of what a command names. The
-/// names of a list may be too many to ask for each.
-fn elsewhere(
-    session: &Session<'_>,
-    client: &Client,
-    specs: &[Spec],
-    filter: &Filter,
-) -> Vec<String> {
-    if session.options().has("FILELIST") {
-        return Vec::new();
-    }
-    let all = Filter { all_versions: true, ..filter.clone() };
-    specs.iter().flat_map(|spec| stored::elsewhere(client, spec, &all)).collect()
 }
 
 /// Asks a person whether all of this is deleted, unless the command has -noprompt. Rights, and that

@@ -118,7 +118,7 @@ impl Summary {
 }
 
 fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let specs = stored::operands(session)?;
+    let specs = stored::named(session)?;
     let filter = Filter::of(session)?;
     let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let has_details = session.command.has("DETAIL");
@@ -141,9 +141,9 @@ fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
             }
             session.context.output.is_open()
         })?;
-        for operand in stored::elsewhere(client, spec, &filter) {
-            output::say(&format!("Another file space has versions, too: 'query backup {operand}'"));
-        }
+    }
+    for operand in stored::elsewhere_of(session, client, &specs, &filter) {
+        output::say(&format!("Another file space has versions, too: 'query backup {operand}'"));
     }
     Ok(summary.end(session))
 }
@@ -153,7 +153,7 @@ fn shown_path(object: &StoredObject) -> String {
 }
 
 fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let specs = stored::operands(session)?;
+    let specs = stored::named(session)?;
     let descends = session.descends();
     let own = Filter::of(session)?;
     let mut summary = Summary::default();

@@ -199,7 +199,7 @@ pub(super) fn no_filespace(name: &[u8]) -> CommandError {
 
 /// Returns the operands, in braces, for the versions that the operand would name in other file
 /// spaces than the one from which a query takes them.
-pub(super) fn elsewhere(client: &Client, spec: &Spec, filter: &Filter) -> Vec<String> {
+fn elsewhere(client: &Client, spec: &Spec, filter: &Filter) -> Vec<String> {
     let options = ListOptions {
         path: Some(spec.path()),
         which: filter.which.clone(),
@@ -211,6 +211,20 @@ pub(super) fn elsewhere(client: &Client, spec: &Spec, filter: &Filter) -> Vec<St
     // A server that cannot answer has no effect on the query.
     let others = client.elsewhere(&options).unwrap_or_default();
     others.iter().map(|filespace| in_braces(filespace, spec)).collect()
+}
+
+/// Returns the operands, in braces, for the versions that other file spaces have of what a command
+/// names. The names of a list may be too many to ask for each.
+pub(super) fn elsewhere_of(
+    session: &Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+    filter: &Filter,
+) -> Vec<String> {
+    if session.options().has("FILELIST") {
+        return Vec::new();
+    }
+    specs.iter().flat_map(|spec| elsewhere(client, spec, filter)).collect()
 }
 
 /// Returns the operand for the same objects of this file space.
