@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::Site;
+use e2e::clock;
+
+use super::{Site, date_and_time};
 
 /// The server deletes the inactive versions of a file together, so that a date, or a version that
 /// a person would pick, cannot choose among them.
@@ -31,4 +33,35 @@ fn nothing_is_deleted_by_a_choice_that_would_be_ignored() {
     site.dsmc(&words).expect(&[12]).says("ANS1302E");
     let words = ["delete", "backup", path, "-noprompt", "-todate=2999-01-01"];
     site.dsmc(&words).expect(&[0]);
+}
+
+/// With -inactive, the dates choose among all versions: the newest of these comes back, and not the
+/// newest of all.
+#[test]
+fn dates_choose_among_inactive_versions() {
+    let site = Site::new(0);
+    let (kept, gone) = (site.scene.tree.join("kept"), site.scene.tree.join("gone"));
+    let all = format!("{}/*", site.tree());
+    for file in [&kept, &gone] {
+        fs::write(file, b"first").unwrap();
+    }
+    site.dsmc(&["i", &all, "-su=yes"]).expect(&[0]);
+    let (date, time) = date_and_time(&clock::divide());
+    fs::write(&kept, b"second").unwrap();
+    fs::remove_file(&gone).unwrap();
+    site.dsmc(&["i", &all, "-su=yes"]).expect(&[0]);
+    let (todate, totime) = (format!("-todate={date}"), format!("-totime={time}"));
+    let list = site.scene.scratch.join("list");
+    fs::write(&list, format!("{}\n{}\n", kept.display(), gone.display())).unwrap();
+    let option = format!("-filelist={}", list.display());
+    for (name, source) in [("operand", all.as_str()), ("list", option.as_str())] {
+        let to = site.scene.scratch.folder(name);
+        let destination = format!("{}/", to.display());
+        site.dsmc(&["restore", source, &destination, &todate, &totime, "-inactive"])
+            .expect(&[0]);
+        let to = if name == "list" { to } else { to.join("tree") };
+        for file in ["kept", "gone"] {
+            assert_eq!(fs::read(to.join(file)).unwrap(), b"first", "{name}");
+        }
+    }
 }

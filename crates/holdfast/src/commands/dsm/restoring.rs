@@ -71,6 +71,13 @@ fn of_list(
     }
     let mut batches = Vec::new();
     for (filespace, lines) in by_filespace {
+        if filter.is_of_versions() {
+            for (at, paths) in times(&newest_versions(client, &lines, false, filter)?) {
+                let batch = batch(paths, destination)?;
+                batches.push(Batch { at, filespace: filespace.clone(), ..batch });
+            }
+            continue;
+        }
         let ListedPaths { directories, others } = ListedPaths::of(client, &lines, filter)?;
         for (paths, directories) in [(others, None), (directories, Some("named"))] {
             let batch = batch(paths, destination)?;
@@ -125,6 +132,10 @@ fn batches(
         true => content_of(&spec),
         false => spec,
     };
+    if filter.is_of_versions() {
+        let newest = newest_versions(client, std::slice::from_ref(&spec), descends, filter)?;
+        return by_time(&newest, &spec, client, session, destination);
+    }
     if filter.only_directories() {
         return directories(client, &spec, descends, filter, destination, preservation);
     }
@@ -302,18 +313,45 @@ fn by_time(
     destination: Option<Vec<u8>>,
 ) -> Result<Vec<Batch>, CommandError> {
     let word = session.options().text("PRESERVEPATH").unwrap_or_default();
-    let mut times: BTreeMap<Option<String>, Vec<Vec<u8>>> = BTreeMap::new();
-    for object in picked {
-        // The version that was active at the end of the second in which it was stored.
-        let at = (!object.is_active).then(|| crate::moment::rfc3339_to_second(object.stored));
-        times.entry(at).or_default().push(object.path.clone());
-    }
     let mut batches = Vec::new();
-    for (at, paths) in times {
+    for (at, paths) in times(picked) {
         let placed = placed(spec, paths, client, destination.clone(), Preservation::of(&word))?;
         batches.extend(placed.into_iter().map(|batch| Batch { at: at.clone(), ..batch }));
     }
     Ok(batches)
+}
+
+/// Divides the paths of versions by the times at which a restore finds them; `None` for the active
+/// versions.
+fn times(versions: &[StoredObject]) -> BTreeMap<Option<String>, Vec<Vec<u8>>> {
+    let mut times: BTreeMap<Option<String>, Vec<Vec<u8>>> = BTreeMap::new();
+    for version in versions {
+        // The version that was active at the end of the second in which it was stored.
+        let at = (!version.is_active).then(|| crate::moment::rfc3339_to_second(version.stored));
+        times.entry(at).or_default().push(version.path.clone());
+    }
+    times
+}
+
+/// Returns the newest version of each file that the operands name and the filter takes.
+fn newest_versions(
+    client: &Client,
+    specs: &[Spec],
+    descends: bool,
+    filter: &Filter,
+) -> Result<Vec<StoredObject>, CommandError> {
+    let mut newest: BTreeMap<Vec<u8>, StoredObject> = BTreeMap::new();
+    for spec in specs {
+        stored::select(client, spec, descends, filter, &mut |object| {
+            let known = newest.get(&object.path);
+            let is_newer = known.is_none_or(|known| known.stored < object.stored);
+            if is_newer && !object.is_directory() {
+                newest.insert(object.path.clone(), object);
+            }
+            true
+        })?;
+    }
+    Ok(newest.into_values().collect())
 }
 
 /// Restores the batches. `at` is the time of the command.

@@ -102,6 +102,11 @@ impl Filter {
         self.range == TimeRange::default() && !self.files_only && !self.directories_only
     }
 
+    /// Returns true if the times of the command choose among all versions of each file.
+    pub(super) fn is_of_versions(&self) -> bool {
+        self.all_versions && self.range != TimeRange::default() && !self.only_directories()
+    }
+
     /// Returns true if no files are taken.
     pub(super) fn only_directories(&self) -> bool {
         self.directories_only && !self.files_only
