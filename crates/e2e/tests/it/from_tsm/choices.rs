@@ -65,3 +65,33 @@ fn dates_choose_among_inactive_versions() {
         }
     }
 }
+
+/// A deletion of images takes active ones only, unless -deltype says otherwise.
+#[test]
+fn a_deletion_of_images_takes_those_of_its_type() {
+    let site = Site::new(0);
+    let disk = site.scene.scratch.join("disk");
+    let path = disk.to_str().unwrap();
+    for fill in 1..4_u8 {
+        fs::write(&disk, vec![fill; 300_000]).unwrap();
+        site.dsmc(&["backup", "image", path]).expect(&[0]);
+    }
+    site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    let states = || {
+        let rows = site.dsmc(&["q", "image", path, "-json"]).expect(&[0]).json_lines();
+        rows.iter().map(|row| row["active"].as_bool().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(states(), [true, false, false]);
+    let delete = |choice: &[&str]| {
+        let words = ["delete", "backup", path, "-objtype=image", "-noprompt"];
+        site.dsmc(&[&words[..], choice].concat())
+    };
+    delete(&["-deltype=inactive", "-todate=2001-01-01"])
+        .expect(&[12])
+        .says("ANS1302E");
+    delete(&["-deltype=inactive"]).expect(&[0]);
+    assert_eq!(states(), [true]);
+    delete(&["-deltype=inactive"]).expect(&[12]);
+    delete(&[]).expect(&[0]);
+    site.dsmc(&["q", "image", path]).expect(&[8]);
+}

@@ -10,6 +10,7 @@ use dsm::client::{Last, Spec, TimeRange};
 use model::Kind;
 use serde_json::json;
 
+use super::clock;
 use super::joining;
 use super::questions;
 use super::retrieving;
@@ -73,15 +74,15 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let specs = stored::named(session)?;
     let kind = session.options().text("DELTYPE").unwrap_or_else(|| "active".to_owned());
     let (active, inactive) = (kind != "inactive", kind != "active");
-    check_range(session, inactive)?;
     let client = joining::connect(session)?;
     if session
         .options()
         .text("OBJTYPE")
         .is_some_and(|kind| kind.eq_ignore_ascii_case("image"))
     {
-        return images(session, &client);
+        return images(session, &client, (active, inactive));
     }
+    check_range(session, inactive)?;
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
     let mut orders = Vec::new();
     let all = Filter { all_versions: true, ..filter.clone() };
@@ -160,11 +161,19 @@ fn is_agreed(
     questions::is_agreed(session, question)
 }
 
-/// Deletes the images that the operands name.
-fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+/// Deletes the images that the operands name. `states` tells whether active ones are meant, and
+/// inactive ones.
+fn images(
+    session: &mut Session<'_>,
+    client: &Client,
+    states: (bool, bool),
+) -> Result<u8, CommandError> {
+    let range = Filter::of(session)?.range;
     let mut named = Vec::new();
     for name in &session.command.operands {
-        let images = client.images(Some(name))?;
+        let mut images = client.images(Some(name))?;
+        images.retain(|image| is_meant(image.replaced.is_none(), states));
+        images.retain(|image| range.has(clock::moment(image.taken)));
         if !images.is_empty() {
             named.push(images);
         }
@@ -178,18 +187,24 @@ fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
     if !questions::is_agreed(session, "Delete these images?")? {
         return Ok(DONE);
     }
-    let mut count = 0_u64;
+    let (mut count, mut code) = (0_u64, DONE);
     for images in &named {
         let deletion = client.delete_images(images, false).map_err(refused)?;
         if let Some(damage) = &deletion.damage {
             session.complain(&format!("ANS1228E not all could be deleted: {damage}"));
+            code = FAILED;
         }
         count += images.len() as u64;
     }
     session.document(&json!({"deleted": count}));
     let count = session.forms.count(count);
     session.say(&format!("Total number of objects deleted:{count:>15}"));
-    Ok(DONE)
+    Ok(code)
+}
+
+/// Returns true if an image of this state is to be deleted.
+fn is_meant(is_active: bool, (active, inactive): (bool, bool)) -> bool {
+    if is_active { active } else { inactive }
 }
 
 fn delete_all(
