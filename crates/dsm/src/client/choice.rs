@@ -24,7 +24,7 @@ const OF_KINDS: &[Action] =
 
 /// Names of the options, each with the commands that heed it.
 const CHOICES: [(&str, &[Action]); 17] = [
-    ("PICK", &[Action::Restore]),
+    ("PICK", &[Action::Restore, Action::Retrieve, Action::DeleteArchive]),
     ("PITDATE", OF_A_MOMENT),
     ("PITTIME", OF_A_MOMENT),
     ("FROMDATE", OF_A_RANGE),

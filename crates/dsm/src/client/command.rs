@@ -391,6 +391,8 @@ mod tests {
         check("del ba /a -filesonly -deltype=all", "delete backup /a -FILESONLY= -DELTYPE=all");
         check("ar /a -filesonly -deletefiles", "archive /a -FILESONLY= -DELETEFILES=");
         check("rest /a -pick -ina", "restore /a -PICK= -INACTIVE=");
+        check("ret /a -pick", "retrieve /a -PICK=");
+        check("del ar /a -pick", "delete archive /a -PICK=");
     }
 
     #[test]

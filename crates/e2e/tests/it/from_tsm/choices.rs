@@ -1,6 +1,8 @@
 //! Options that choose among versions, in the commands of TSM.
 
 use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
 
 use e2e::clock;
 
@@ -94,4 +96,42 @@ fn a_deletion_of_images_takes_those_of_its_type() {
     delete(&["-deltype=inactive"]).expect(&[12]);
     delete(&[]).expect(&[0]);
     site.dsmc(&["q", "image", path]).expect(&[8]);
+}
+
+/// Runs `dsmc` with the answer of a person.
+fn answered(site: &Site, words: &[&str], answer: &str) -> Output {
+    let mut process = Command::new(site.programs.join("dsmc"))
+        .arg(format!("-optfile={}", site.options.display()))
+        .args(words)
+        .env("HOLDFAST_HOME", site.scene.node.home())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    process.stdin.take().unwrap().write_all(answer.as_bytes()).unwrap();
+    process.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_person_picks_among_archived_files() {
+    let site = Site::new(1);
+    let file = site.scene.file(0);
+    let path = file.to_str().unwrap();
+    for content in ["older", "newer"] {
+        fs::write(&file, content).unwrap();
+        site.dsmc(&["archive", path, &format!("-desc={content}")]).expect(&[0]);
+    }
+    site.scene.server.admin(&["node", "set", "anna", "--archdelete", "yes"]);
+    let to = site.scene.scratch.join("picked");
+    let picked = answered(&site, &["retrieve", path, to.to_str().unwrap(), "-pick"], "2\n");
+    assert_eq!(picked.status.code(), Some(0), "{picked:?}");
+    assert_eq!(fs::read(&to).unwrap(), b"older");
+    let none = answered(&site, &["delete", "archive", path, "-pick", "-noprompt"], "q\n");
+    assert_eq!(none.status.code(), Some(12), "{none:?}");
+    let one = answered(&site, &["delete", "archive", path, "-pick", "-noprompt"], "1\n");
+    assert_eq!(one.status.code(), Some(0), "{one:?}");
+    let rest = site.dsmc(&["q", "ar", path, "-json"]).expect(&[0]).json_lines();
+    let texts: Vec<_> = rest.iter().map(|row| row["description"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["older"]);
 }

@@ -240,13 +240,39 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let specs = stored::named(session)?;
     let client = joining::connect(session)?;
+    let mut is_found = vec![session.command.has("PICK"); specs.len()];
+    let orders: Vec<DeleteOptions> = match session.command.has("PICK") {
+        true => {
+            let picked = retrieving::pick(session, &client, &specs)?.into_iter();
+            picked
+                .map(|file| everything(file.path, file.filespace, Some(file.archive)))
+                .collect()
+        }
+        false => archive_orders(session, &client, &specs, &mut is_found)?,
+    };
+    if !is_agreed(session, &client, &orders, "Delete these archived objects?")? {
+        return Ok(DONE);
+    }
+    let sum = delete_all(session, &client, &orders)?;
+    let is_whole = stored::tell_absent(session, &specs, &is_found);
+    let code = sum.end(session)?;
+    Ok(if is_whole { code } else { NOT_DONE })
+}
+
+/// Returns the orders for the archived files that the operands name. `is_found` gets true for each
+/// operand that names something.
+fn archive_orders(
+    session: &Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+    is_found: &mut [bool],
+) -> Result<Vec<DeleteOptions>, CommandError> {
     let mut orders = Vec::new();
-    let (descends, mut is_found) = (session.descends(), vec![false; specs.len()]);
-    for archive in retrieving::chosen(session, &client)? {
+    for archive in retrieving::chosen(session, client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        for (spec, is_found) in specs.iter().zip(&mut is_found) {
+        for (spec, is_found) in specs.iter().zip(is_found.iter_mut()) {
             let mut paths = Vec::new();
-            stored::select(&client, spec, descends, &filter, &mut |object| {
+            stored::select(client, spec, session.descends(), &filter, &mut |object| {
                 *is_found = true;
                 if !object.is_directory() {
                     paths.push(object.path);
@@ -257,13 +283,7 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
             orders.extend(paths.into_iter().map(order));
         }
     }
-    if !is_agreed(session, &client, &orders, "Delete these archived objects?")? {
-        return Ok(DONE);
-    }
-    let sum = delete_all(session, &client, &orders)?;
-    let is_whole = stored::tell_absent(session, &specs, &is_found);
-    let code = sum.end(session)?;
-    Ok(if is_whole { code } else { NOT_DONE })
+    Ok(orders)
 }
 
 /// Returns the order for all versions at and below a path of a filespace.

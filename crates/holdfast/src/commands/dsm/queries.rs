@@ -7,7 +7,6 @@ use dsm::lines::{
     filespace_line, statement_lines,
 };
 use dsm::selection::listing;
-use policy::Limit;
 use serde::Serialize;
 use serde_json::json;
 
@@ -23,8 +22,6 @@ use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
 use crate::output;
 use crate::path::JsonPath;
-
-const DAY_SECS: i64 = 24 * 3600;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
@@ -178,7 +175,7 @@ fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
                         ..VersionDocument::new(&object)
                     });
                 } else {
-                    let expires = expires(session, client, &object);
+                    let expires = retrieving::expires(session, client, &object);
                     let version = object.shown(&path);
                     let text = &archive.description;
                     let line = archive_line(&version, &expires, text, session.forms);
@@ -189,19 +186,6 @@ fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
         }
     }
     Ok(summary.end(session))
-}
-
-/// Returns the day on which an archived object expires, or `Never`.
-fn expires(session: &Session<'_>, client: &Client, object: &StoredObject) -> String {
-    let is_class = |class: &&Class| class.name == object.class;
-    let group = client.hello().classes.values().find(is_class).and_then(|class| class.archive);
-    match group.map(|group| group.keep_days) {
-        Some(Limit::AtMost(days)) => {
-            let end = object.stored.secs() + i64::from(days) * DAY_SECS;
-            session.forms.date(clock::moment(model::ServerTime::from_secs(end)))
-        }
-        _ => "Never".to_owned(),
-    }
 }
 
 /// A file space of a query with -json, one document per line.

@@ -91,16 +91,31 @@ pub(super) fn pick(
     if all.is_empty() {
         return Ok(all);
     }
-    let heading = backup_heading().map(|line| format!("{:>6} {line}", ""));
-    heading.iter().for_each(|line| session.show(line));
-    for (index, object) in all.iter().enumerate() {
+    let line = |object: &StoredObject| {
         let path = model::escaped(&object.path);
-        let line = backup_line(&object.shown(&path), session.forms);
-        session.show(&format!("{:>6} {line}", index + 1));
+        backup_line(&object.shown(&path), session.forms)
+    };
+    let lines: Vec<String> = all.iter().map(line).collect();
+    let picked = choose(session, &backup_heading(), &lines)?;
+    Ok(picked.into_iter().map(|index| all[index].clone()).collect())
+}
+
+/// Shows lines with numbers, and returns the indices of those that a person picks: at least one.
+pub(super) fn choose(
+    session: &mut Session<'_>,
+    heading: &[String],
+    lines: &[String],
+) -> Result<Vec<usize>, CommandError> {
+    heading.iter().for_each(|line| session.show(&format!("{:>6} {line}", "")));
+    for (number, line) in (1..).zip(lines) {
+        session.show(&format!("{number:>6} {line}"));
     }
     let answer = ask(session, "Numbers of the versions, as in 1 3 5-7; A for all; Q for none:")?;
-    let picked = picked(&answer, all.len())?;
-    Ok(picked.into_iter().map(|index| all[index].clone()).collect())
+    let picked = picked(&answer, lines.len())?;
+    match picked.is_empty() {
+        true => Err(CommandError::new("ANS1107E no version is picked, and nothing is done")),
+        false => Ok(picked),
+    }
 }
 
 /// Returns the indices of an answer, from 0.

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use client::{ArchiveSummary, Client};
+use client::{ArchiveSummary, Class, Client};
 use dsm::client::{self as plan, Preservation, Spec, TimeRange};
+use dsm::lines::{archive_heading, archive_line};
 use dsm::words::is_like;
+use policy::Limit;
 
+use super::clock;
 use super::joining;
 use super::questions;
 use super::restoring::{self, Batch, Tally, Target};
 use super::session::Session;
-use super::stored::{self, Filter};
+use super::stored::{self, Filter, StoredObject};
 use crate::error::{CommandError, NOT_DONE};
+
+const DAY_SECS: i64 = 24 * 3600;
 
 /// Archived objects of one kind that come from one archive.
 struct Group {
@@ -84,6 +89,10 @@ pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
             (vec![spec], destination)
         }
     };
+    if session.command.has("PICK") {
+        let batches = picked_batches(session, &client, &specs, destination)?;
+        return run_all(session, &batches);
+    }
     let found = newest(session, &client, &specs)?;
     let is_whole = found.is_whole;
     let batches = match is_listed {
@@ -93,14 +102,19 @@ pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
     if batches.is_empty() {
         return Err(stored::nothing());
     }
+    let code = run_all(session, &batches)?;
+    Ok(if is_whole { code } else { NOT_DONE })
+}
+
+/// Runs the command lines of the batches, each from one archive.
+fn run_all(session: &mut Session<'_>, batches: &[(u64, Batch)]) -> Result<u8, CommandError> {
     let replaces = session.command.prompts(session.options())
         && questions::is_agreed_if_asked(session, "Replace objects that exist and differ?")?;
     let mut tally = Tally::default();
     for (archive, batch) in batches {
-        run(session, archive, &batch, replaces, &mut tally)?;
+        run(session, *archive, batch, replaces, &mut tally)?;
     }
-    let code = tally.end(session, true);
-    Ok(if is_whole { code } else { NOT_DONE })
+    Ok(tally.end(session, true))
 }
 
 /// Runs the command line of a batch from one archive.
@@ -171,6 +185,89 @@ fn placed(
     Ok(batches)
 }
 
+/// An archived file that a person has picked.
+pub(super) struct PickedFile {
+    pub(super) archive: u64,
+    pub(super) path: Vec<u8>,
+    /// File space of the file, if braces name it.
+    pub(super) filespace: Option<Vec<u8>>,
+}
+
+/// Shows the archived files that the operands name, and returns those that a person picks.
+pub(super) fn pick(
+    session: &mut Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+) -> Result<Vec<PickedFile>, CommandError> {
+    let (mut files, mut lines) = (Vec::new(), Vec::new());
+    for archive in chosen(session, client)? {
+        let filter = Filter { archive: Some(archive.number), ..Filter::default() };
+        for spec in specs {
+            stored::select(client, spec, session.descends(), &filter, &mut |object| {
+                if !object.is_directory() {
+                    let path = model::escaped(&object.path);
+                    let expires = expires(session, client, &object);
+                    let (version, text) = (object.shown(&path), &archive.description);
+                    lines.push(archive_line(&version, &expires, text, session.forms));
+                    let filespace = spec.filespace.clone();
+                    files.push(PickedFile {
+                        archive: archive.number,
+                        path: object.path,
+                        filespace,
+                    });
+                }
+                true
+            })?;
+        }
+    }
+    if files.is_empty() {
+        return Err(stored::nothing());
+    }
+    let picked = questions::choose(session, &archive_heading(), &lines)?;
+    let mut files: Vec<Option<PickedFile>> = files.into_iter().map(Some).collect();
+    Ok(picked.into_iter().filter_map(|index| files[index].take()).collect())
+}
+
+/// Returns the batches of the files that a person picks.
+fn picked_batches(
+    session: &mut Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+    destination: Option<Vec<u8>>,
+) -> Result<Vec<(u64, Batch)>, CommandError> {
+    let mut by_archive: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
+    for file in pick(session, client, specs)? {
+        by_archive.entry(file.archive).or_default().push(file.path);
+    }
+    let preservation =
+        Preservation::of(&session.options().text("PRESERVEPATH").unwrap_or_default());
+    let mut batches = Vec::new();
+    for (archive, paths) in by_archive {
+        let placed = match session.options().has("FILELIST") {
+            true => vec![restoring::batch(paths, destination.as_deref())?],
+            false => {
+                let destination = destination.clone();
+                restoring::placed(&specs[0], paths, client, destination, preservation)?
+            }
+        };
+        batches.extend(placed.into_iter().map(|batch| (archive, batch)));
+    }
+    Ok(batches)
+}
+
+/// Returns the day on which an archived object expires, or `Never`.
+pub(super) fn expires(session: &Session<'_>, client: &Client, object: &StoredObject) -> String {
+    let is_class = |class: &&Class| class.name == object.class;
+    let group = client.hello().classes.values().find(is_class).and_then(|class| class.archive);
+    match group.map(|group| group.keep_days) {
+        Some(Limit::AtMost(days)) => {
+            let end = object.stored.secs() + i64::from(days) * DAY_SECS;
+            session.forms.date(clock::moment(model::ServerTime::from_secs(end)))
+        }
+        _ => "Never".to_owned(),
+    }
+}
+
 /// Returns the archives that the description and the times of a command choose, newest first.
 pub(super) fn chosen(
     session: &Session<'_>,
@@ -181,7 +278,7 @@ pub(super) fn chosen(
     let mut archives = client.archives()?;
     archives.retain(|archive| {
         wanted.as_ref().is_none_or(|wanted| is_like(wanted, &archive.description))
-            && filter.range.has(super::clock::moment(archive.created))
+            && filter.range.has(clock::moment(archive.created))
     });
     Ok(archives)
 }
