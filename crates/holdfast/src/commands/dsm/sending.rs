@@ -114,6 +114,7 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
     if let Some(list) = session.options().get("FILELIST") {
         let literal = session.options().yes("QUOTESARELITERAL").unwrap_or(false);
         let listed = local_files::filelist(&list.value, literal)?;
+        let listed = listed.into_iter().map(without_braces).collect();
         sources.files = crate::path::from_root(listed)?;
         return Ok(sources);
     }
@@ -144,6 +145,14 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         }
     }
     Ok(sources)
+}
+
+/// Returns the path of a line of a list without braces: a backup finds the file space by itself.
+fn without_braces(line: Vec<u8>) -> Vec<u8> {
+    match line.starts_with(b"{/") && line.contains(&b'}') {
+        true => Spec::parse_listed(&line, b"/").map_or(line, |spec| spec.path()),
+        false => line,
+    }
 }
 
 /// Returns true if the operands that are there are directories. There is one at least.

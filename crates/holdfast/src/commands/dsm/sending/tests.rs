@@ -36,3 +36,17 @@ fn places_are_those_of_the_option_files() {
     assert_eq!(shown("/tmp/list-1 line 4: x"), "/tmp/list-1 line 4: x");
     assert_eq!(shown("no list"), "no list");
 }
+
+#[test]
+fn a_line_of_a_list_is_sent_without_its_braces() {
+    for (line, expected) in [
+        ("/home/ann/a", "/home/ann/a"),
+        ("{/home}/ann/a*", "/home/ann/a*"),
+        ("{/}home/ann/a", "/home/ann/a"),
+        ("{x}/a", "{x}/a"),
+        ("{/", "{/"),
+    ] {
+        let path = without_braces(line.as_bytes().to_vec());
+        assert_eq!(String::from_utf8_lossy(&path), expected);
+    }
+}
