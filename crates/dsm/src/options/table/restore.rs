@@ -90,7 +90,12 @@ pub(super) const OPTIONS: &[Definition] = &[
         Homes::CMD,
         refused(BACKUP_SETS, "restore from the server itself"),
     ),
-    option("FILEName", Kind::Path, Homes::CMD, done("the file that gets the system's facts")),
+    option(
+        "FILEName",
+        Kind::Path,
+        Homes::CMD,
+        done("the file that gets the system's facts, or the lines of a preview"),
+    ),
     option(
         "CSV",
         Kind::Path,

@@ -62,6 +62,11 @@ fn a_preview_shows_what_its_operation_would_send() {
     assert_eq!(shown(&["pre", "ar", &pattern, "-su=yes"]), ["+/a.c", "+/cache/d.c"]);
     assert_eq!(shown(&["pre", "ar", &pattern, "-su=no"]), ["+/a.c"]);
     assert_eq!(shown(&["pre", "ar", &pattern, "-traverse=no"]), ["+/a.c"]);
+    let file = site.scene.scratch.join("previewed");
+    let option = format!("-filename={}", file.display());
+    let shown = site.dsmc(&["preview", "backup", &pattern, &option]).expect(&[0]);
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(written.contains("/a.c") && shown.stdout.ends_with(&written), "{written}");
     site.dsmc(&["preview", "archive", &all, "-archmc=NONE"])
         .expect(&[12])
         .says("there is no class NONE");

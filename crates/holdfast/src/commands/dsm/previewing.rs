@@ -1,6 +1,8 @@
 //! `dsmc preview`: what a backup or an archive would send, and by which statement.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 
 use dsm::client::{self as plan, Action, Last, Spec};
@@ -14,6 +16,9 @@ use super::stored;
 use crate::error::CommandError;
 use crate::output;
 
+const HEADING: &str =
+    "Name                                     Size  Status    Mgmt Class  Pattern  Source";
+
 /// `dsmc preview`: each object, whether it would be sent, and by which statement.
 pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
@@ -25,9 +30,10 @@ pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
     line.push("--".into());
     line.extend(specs.iter().map(|spec| OsString::from_vec(spec.path())));
     let descends = goes_into_directories(session);
-    session.say(
-        "Name                                     Size  Status    Mgmt Class  Pattern  Source",
-    );
+    session.say(HEADING);
+    let mut transcript = Transcript::open(session)?;
+    transcript.add(HEADING)?;
+    let mut copied = Ok(());
     let home = session.home.clone();
     let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
     let is_named = |document: &Value| {
@@ -40,6 +46,9 @@ pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Event::Document(document) => {
             let line = preview_line(session, &document);
             session.say(&line);
+            if copied.is_ok() {
+                copied = transcript.add(&line);
+            }
         }
         Event::Object { path, .. } => output::say(&path),
         Event::Note { line: note, .. } => {
@@ -47,7 +56,34 @@ pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
         }
     })?;
     drop(list);
-    Outcome::checked(outcome)
+    let code = Outcome::checked(outcome)?;
+    copied.and_then(|()| transcript.finish())?;
+    Ok(code)
+}
+
+/// The file that gets the lines of a preview, too, if -filename names one.
+struct Transcript(Option<(String, BufWriter<File>)>);
+
+impl Transcript {
+    fn open(session: &Session<'_>) -> Result<Self, CommandError> {
+        let Some(name) = session.options().text("FILENAME") else { return Ok(Self(None)) };
+        let file = File::create(&name).map_err(|error| unwritten(&name, &error))?;
+        Ok(Self(Some((name, BufWriter::new(file)))))
+    }
+
+    fn add(&mut self, line: &str) -> Result<(), CommandError> {
+        let Some((name, file)) = &mut self.0 else { return Ok(()) };
+        writeln!(file, "{line}").map_err(|error| unwritten(name, &error))
+    }
+
+    fn finish(self) -> Result<(), CommandError> {
+        let Some((name, mut file)) = self.0 else { return Ok(()) };
+        file.flush().map_err(|error| unwritten(&name, &error))
+    }
+}
+
+fn unwritten(file: &str, error: &std::io::Error) -> CommandError {
+    CommandError::new(format!("cannot write {file}: {error}"))
 }
 
 /// Returns true if a preview goes into directories below, as it does unless -traverse or -subdir of
