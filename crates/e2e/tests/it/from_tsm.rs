@@ -472,6 +472,16 @@ fn a_macro_runs_its_commands() {
     let outcome = site.dsmc(&["macro", script.to_str().unwrap()]).expect(&[0]);
     assert!(outcome.stdout.contains("Successful incremental backup"), "{outcome}");
     assert!(outcome.stdout.contains("File Space Name"), "{outcome}");
+    let macros: Vec<_> =
+        (0..11).map(|depth| site.scene.scratch.join(format!("m{depth}"))).collect();
+    for both in macros.windows(2) {
+        fs::write(&both[0], format!("macro {}\n", both[1].display())).unwrap();
+    }
+    fs::write(&macros[10], "q restore\n").unwrap();
+    site.dsmc(&["macro", macros[1].to_str().unwrap()]).expect(&[0]);
+    site.dsmc(&["macro", macros[0].to_str().unwrap()])
+        .expect(&[12])
+        .says("more than 10 deep");
 }
 
 /// Types at a terminal: a command, the key for the command before it, and the end. Each is typed

@@ -19,8 +19,8 @@ use crate::typed::TypedLines;
 const PROMPT: &str = "tsm> ";
 /// Maximum number of commands that the prompt keeps.
 const HISTORY_MAX: usize = 1_000;
-/// Maximum depth of macros that run macros.
-const MACRO_DEPTH_MAX: usize = 8;
+/// Maximum depth of macros that run macros, as in TSM.
+const MACRO_DEPTH_MAX: usize = 10;
 
 /// Reads commands from standard input until it ends, or until `quit`.
 pub(super) fn run(given: &[Entry], context: &mut Context) -> u8 {
