@@ -211,13 +211,19 @@ pub(super) fn fate_document(command: &CommandDefinition) -> Value {
     })
 }
 
+/// Returns the commands that the words of a help name, abbreviated or not. No word names all.
+fn named_commands(words: &[Vec<u8>]) -> impl Iterator<Item = &'static CommandDefinition> {
+    let wanted: Vec<String> =
+        words.iter().map(|word| model::escaped(word).to_ascii_lowercase()).collect();
+    let (wanted, words) = (wanted.join(" "), words.to_vec());
+    commands().filter(move |command| {
+        command.name().starts_with(&wanted) || command.words_of(&words) == Some(words.len())
+    })
+}
+
 /// `dsmc help`: the commands, with what does the same.
 pub(super) fn help(help: &Command, context: &mut Context) {
-    let operands = help.operands.iter();
-    let wanted: Vec<String> =
-        operands.map(|word| model::escaped(word).to_ascii_lowercase()).collect();
-    let wanted = wanted.join(" ");
-    let named = commands().filter(|command| command.name().starts_with(&wanted));
+    let named = named_commands(&help.operands);
     if help.has("JSON") {
         named.for_each(|command| {
             context.output.json(&fate_document(command));
@@ -250,6 +256,20 @@ mod tests {
         let lines: Vec<String> = lines.iter().map(shown).collect();
         assert_eq!(lines, ["4 q ba /a  -inactive", "6 sel /b -subdir=yes", "9 i"]);
         assert_eq!(macro_lines(b"\xef\xbb\xbfq fi /\xff\r\n"), [(1, b"q fi /\xff".to_vec())]);
+    }
+
+    #[test]
+    fn help_takes_abbreviations() {
+        let names = |words: &str| {
+            let words = dsm::words::words(words.as_bytes()).expect("words");
+            named_commands(&words).map(CommandDefinition::name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("q ba"), ["query backup"]);
+        assert_eq!(names("q fi"), ["query filespace"]);
+        assert_eq!(names("restore image"), ["restore image"]);
+        assert_eq!(names("expi"), ["expire"]);
+        assert_eq!(names("").len(), commands().count());
+        assert!(names("q zz").is_empty());
     }
 
     #[test]
