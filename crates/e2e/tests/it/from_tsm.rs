@@ -1,5 +1,6 @@
 //! A site that comes from TSM: its option files, its commands and its scripts, as they are.
 
+mod agent;
 mod choices;
 mod directories;
 mod following;

@@ -34,6 +34,9 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Interval between two looks whether the agent has ended.
 const STEP: Duration = Duration::from_millis(200);
 
+/// Time within which an agent ends that cannot run.
+const BEGINNING: Duration = Duration::from_secs(1);
+
 /// Variable of the process that stays in the background.
 const BACKGROUND_VARIABLE: &str = "HOLDFAST_DSMCAD";
 
@@ -75,7 +78,7 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
     serve(&home, followed, &Logs::open(&site.options, forms))
 }
 
-/// Starts this command anew in the background, and returns its process.
+/// Starts this command anew in the background, and returns its process. Fails if it ends at once.
 fn leave(words: &[Vec<u8>]) -> Result<u32, CommandError> {
     let failed = |error| CommandError::new(format!("cannot start the agent: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
@@ -91,7 +94,19 @@ fn leave(words: &[Vec<u8>]) -> Result<u32, CommandError> {
         .stderr(Stdio::null())
         // Signals of the terminal are for the processes that a person sees.
         .process_group(0);
-    Ok(command.spawn().map_err(failed)?.id())
+    let mut agent = command.spawn().map_err(failed)?;
+    let mut waited = Duration::ZERO;
+    while waited < BEGINNING {
+        if let Some(status) = agent.try_wait().map_err(failed)? {
+            let message = format!("the agent has ended at once, with {status}");
+            let hint = "the logs tell why, and so does 'dsmc schedule', which runs the agent in \
+                        the foreground";
+            return Err(CommandError::new(message).with_hint(hint));
+        }
+        sys::clock::sleep(STEP);
+        waited += STEP;
+    }
+    Ok(agent.id())
 }
 
 /// `dsmc schedule`: the same in the foreground, after the machine has become a node.
@@ -139,7 +154,7 @@ fn serve(home: &Path, followed: Option<Followed>, logs: &Logs) -> Result<u8, Com
         followed.write(home)?;
     }
     let ended = AtomicBool::new(false);
-    let line: [OsString; 2] = ["agent".into(), "run".into()];
+    let line = ["agent", "run", "--json"].map(OsString::from);
     std::thread::scope(|scope| {
         logs.add("Scheduler has started: the agent of the node runs.");
         if logs.schedules.is_some() || logs.errors.is_there() || followed.is_some() {
