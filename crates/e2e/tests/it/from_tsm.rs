@@ -279,8 +279,18 @@ fn existing_files_are_replaced_only_if_asked() {
     fs::write(&file, b"local work").unwrap();
     site.dsmc(&["restore", path]).expect(&[4]).says("left alone: 1");
     assert_eq!(fs::read(&file).unwrap(), b"local work");
+    let other = site.scene.file(0).with_file_name("other");
+    fs::write(&other, b"of a person").unwrap();
+    site.dsmc(&["restore", path, other.to_str().unwrap()])
+        .expect(&[4])
+        .says("left alone: 1");
+    assert_eq!(fs::read(&other).unwrap(), b"of a person");
     site.dsmc(&["restore", path, "-replace=all"]).expect(&[0]);
     assert_eq!(fs::read(&file).unwrap(), content);
+    site.dsmc(&["restore", path, other.to_str().unwrap(), "-replace=all"])
+        .expect(&[0]);
+    site.dsmc(&["restore", path, other.to_str().unwrap()]).expect(&[0]);
+    assert_eq!(fs::read(&other).unwrap(), content);
 }
 
 #[test]

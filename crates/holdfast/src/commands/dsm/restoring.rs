@@ -18,7 +18,7 @@ use super::questions;
 use super::sending::{failures, shown_path, strings};
 use super::session::Session;
 use super::stored::{self, Filter, StoredObject};
-use crate::error::{CommandError, WARNED};
+use crate::error::{CommandError, FAILED, WARNED};
 use crate::output;
 use crate::path::bytes;
 
@@ -365,7 +365,9 @@ fn run(session: &mut Session<'_>, batches: &[Batch], at: Option<&str>) -> Result
         let target = Target::make(batch)?;
         let line = command_line(session, batch, (at, target.folder.as_deref()), replaces);
         tally.run(session, &line, listed(&batch.paths))?;
-        target.finish(batch, &line)?;
+        if target.finish(batch, &line)? {
+            tally.keep();
+        }
     }
     Ok(tally.end(session, false))
 }
@@ -379,7 +381,8 @@ fn is_replacing(
     if !questions::has_terminal() {
         return Ok(false);
     }
-    let mut differing = 0;
+    let is_taken = |batch: &&Batch| batch.rename.as_deref().is_some_and(is_there);
+    let mut differing = batches.iter().filter(is_taken).count() as u64;
     for batch in batches.iter().filter(|batch| batch.rename.is_none() && !batch.paths.is_empty()) {
         let to = batch.folder.as_ref().map(|to| PathBuf::from(OsString::from_vec(to.clone())));
         let at = batch.at.as_deref().or(at);
@@ -447,9 +450,10 @@ impl Target {
         Ok(Self { folder, staging })
     }
 
-    /// Gives the only object its new name, if it has one, after `line` has run.
-    pub(super) fn finish(self, batch: &Batch, line: &[OsString]) -> Result<(), CommandError> {
-        let Some(staging) = self.staging else { return Ok(()) };
+    /// Gives the only object its new name, if it has one, after `line` has run. Returns true if
+    /// another object has this name and stays.
+    pub(super) fn finish(self, batch: &Batch, line: &[OsString]) -> Result<bool, CommandError> {
+        let Some(staging) = self.staging else { return Ok(false) };
         let replace = line.iter().skip_while(|word| *word != "--replace").nth(1);
         staging.finish(&batch.paths[0], replace.and_then(|word| word.to_str()).unwrap_or("no"))
     }
@@ -471,31 +475,41 @@ impl Staging {
     }
 
     /// Gives the file its new name. A file that is there stays, unless `replace` is `all`, or
-    /// `if-newer` and the stored file is newer.
-    fn finish(self, path: &[u8], replace: &str) -> Result<(), CommandError> {
+    /// `if-newer` and the stored file is newer. Returns true if one stays that differs.
+    fn finish(self, path: &[u8], replace: &str) -> Result<bool, CommandError> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let restored = self.folder.join(OsStr::from_bytes(name));
         if !is_there(&restored) {
-            return Ok(());
+            return Ok(false);
         }
         let shown = self.target.display();
         let is_there = is_there(&self.target);
         if is_there && replace == "if-newer" && !is_newer(&restored, &self.target) {
             output::say(&format!("{shown} is not older than the stored file, and stays"));
-            return Ok(());
+            return Ok(false);
         }
         if is_there && !matches!(replace, "all" | "if-newer") {
-            return Err(CommandError::new(format!("{shown} exists; -replace=all replaces it")));
+            return Ok(!is_same(&restored, &self.target));
         }
         std::fs::rename(&restored, &self.target).map_err(|error| {
             CommandError::new(format!("cannot name {}: {error}", self.target.display()))
-        })
+        })?;
+        Ok(false)
     }
 }
 
 /// Returns true if an object has this name. A link counts, whether or not it leads to something.
 fn is_there(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
+}
+
+/// Returns true if both are files of one size that were changed at the same time.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let facts = |path: &Path| {
+        let found = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file);
+        found.map(|found| (found.len(), found.mtime(), found.mtime_nsec()))
+    };
+    facts(one).is_some() && facts(one) == facts(other)
 }
 
 /// Returns true if the first file was changed after the second.
@@ -559,6 +573,13 @@ impl Tally {
         for warning in strings(&document["warnings"]) {
             session.complain(&format!("Warning: {warning}"));
         }
+    }
+
+    /// Counts an object that has come back and has not got its new name.
+    pub(super) fn keep(&mut self) {
+        self.kept += 1;
+        self.totals.backed_up = self.totals.backed_up.saturating_sub(1);
+        self.code = self.code.max(FAILED);
     }
 
     /// Writes the report, and returns the exit code.
@@ -681,7 +702,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
         let staging = Staging::make(&target).expect("made");
         std::fs::write(staging.folder.join("old"), "other").expect("written");
-        assert!(staging.finish(b"/x/old", "no").is_err());
+        assert!(staging.finish(b"/x/old", "no").expect("done"), "it stays");
         assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
         for (secs, expected) in [(1, "content"), (4_000_000_000, "other")] {
             let staging = Staging::make(&target).expect("made");
@@ -706,8 +727,8 @@ mod tests {
             std::os::unix::fs::symlink(to, staging.folder.join("old")).expect("linked");
             staging.finish(b"/x/old", "no")
         };
-        link("nowhere").expect("named");
-        assert!(link("elsewhere").is_err());
+        assert!(!link("nowhere").expect("named"));
+        assert!(link("elsewhere").expect("done"), "it stays");
         assert_eq!(std::fs::read_link(&target).expect("a link"), Path::new("nowhere"));
     }
 }

@@ -133,7 +133,10 @@ fn run(
     }
     line.extend(batch.directories.map(|which| format!("--directories={which}").into()));
     tally.run(session, &line, restoring::listed(&batch.paths))?;
-    target.finish(batch, &line)
+    if target.finish(batch, &line)? {
+        tally.keep();
+    }
+    Ok(())
 }
 
 /// Returns the batches of the objects of a list, which stand directly in the destination.
