@@ -150,3 +150,31 @@ fn archived_directories_come_back_as_they_were() {
     let (names, _) = retrieve("files", &["-su=yes", "-filesonly"]);
     assert_eq!(names, ["apart/", "apart/a/", "apart/a/g", "apart/f"]);
 }
+
+/// Without -subdir=yes, only files expire. A backup that leaves a directory out ends all in it.
+#[test]
+fn an_expiration_without_a_descent_takes_files_only() {
+    let site = Site::new(0);
+    let top = tree_of_two(&site);
+    let shown = top.display();
+    let active = |operand: &str| {
+        let rows = site.dsmc(&["q", "ba", operand, "-su=yes", "-filesonly", "-json"]);
+        rows.expect(&[0, 8]).json_lines().len()
+    };
+    let all = format!("{shown}/*");
+    let list = site.scene.scratch.join("list");
+    fs::write(&list, format!("{shown}/a\n{shown}/f\n")).unwrap();
+    let option = format!("-filelist={}", list.display());
+    for operand in [all.as_str(), option.as_str()] {
+        site.dsmc(&["i", &format!("{shown}/"), "-su=yes"]).expect(&[0]);
+        assert_eq!(active(&all), 2);
+        site.dsmc(&["expire", operand, "-noprompt"]).expect(&[0]);
+        assert_eq!((active(&format!("{shown}/f")), active(&format!("{shown}/a/*"))), (0, 1));
+    }
+    let directory = format!("{shown}/a");
+    site.dsmc(&["expire", &directory, "-noprompt"])
+        .expect(&[12])
+        .says("is a directory");
+    site.dsmc(&["expire", &directory, "-su=yes", "-noprompt"]).expect(&[0]);
+    assert_eq!(active(&format!("{shown}/a/*")), 0);
+}

@@ -1,6 +1,6 @@
 //! `dsmc expire`: a backup that leaves objects out, so that their active versions end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
@@ -10,10 +10,12 @@ use dsm::lines::session_report;
 use policy::Pattern;
 
 use super::joining;
+use super::listed::ListedPaths;
 use super::sending::{List, Origin, PATHS_BYTES_MAX, Part, Run};
 use super::session::Session;
 use super::stored::{self, Filter};
 use crate::error::{CommandError, DONE};
+use crate::output;
 
 /// Bytes that a pattern needs on a command line beside its own: its option, a NUL, and a pointer.
 const OPTION_BYTES: usize = "--exclude=".len() + 1 + size_of::<usize>();
@@ -33,6 +35,10 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let ends_search = |folder: &[u8]| {
         mounts.iter().any(|mount| mount == folder)
             || std::fs::symlink_metadata(OsStr::from_bytes(folder)).is_ok()
+    };
+    let specs = match session.descends() {
+        true => specs,
+        false => without_directories(&client, specs)?,
     };
     let folders = by_folder(&specs, session.descends(), &ends_search)?;
     if !has_active(session, &client, &specs)? {
@@ -64,6 +70,48 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let lines = session_report(&totals, session.forms);
     session.say_all(lines);
     Ok(run.code)
+}
+
+/// Returns operands that stand for no directory. A backup that leaves a directory out ends the
+/// versions of everything in it, and that needs -subdir=yes.
+fn without_directories(client: &Client, specs: Vec<Spec>) -> Result<Vec<Spec>, CommandError> {
+    let is_named = |spec: &Spec| matches!(spec.last, Last::Named(_));
+    let (named, patterns): (Vec<Spec>, Vec<Spec>) = specs.into_iter().partition(is_named);
+    let ListedPaths { directories, .. } = ListedPaths::of(client, &named, &Filter::default())?;
+    let directories: BTreeSet<Vec<u8>> = directories.into_iter().collect();
+    let is_file = |spec: &Spec| !directories.contains(&spec.path());
+    let mut kept: Vec<Spec> = named.into_iter().filter(is_file).collect();
+    for pattern in patterns {
+        kept.extend(without_matching_directories(client, pattern)?);
+    }
+    let Some(first) = directories.first() else { return Ok(kept) };
+    if kept.is_empty() {
+        let shown = model::escaped(first);
+        let message = format!("ANS1107E '{shown}' is a directory; -subdir=yes expires all in it");
+        return Err(CommandError::new(message));
+    }
+    let count = directories.len();
+    output::say(&format!("Directories that are named, and stay without -subdir=yes: {count}"));
+    Ok(kept)
+}
+
+/// Returns the pattern, or the names of the files that it stands for if a directory has such a
+/// name, too.
+fn without_matching_directories(client: &Client, pattern: Spec) -> Result<Vec<Spec>, CommandError> {
+    let (mut files, mut has_directory) = (Vec::new(), false);
+    stored::select(client, &pattern, false, &Filter::default(), &mut |object| {
+        let name = object.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        match object.is_directory() {
+            true => has_directory = true,
+            false => files.push(Last::Named(name.to_vec())),
+        }
+        true
+    })?;
+    if !has_directory {
+        return Ok(vec![pattern]);
+    }
+    let of_file = |last| Spec { last, ..pattern.clone() };
+    Ok(files.into_iter().map(of_file).collect())
 }
 
 /// Fails if braces name another filespace than the one that a backup of the objects looks at.
@@ -128,9 +176,8 @@ fn by_folder(
         let bytes: usize = patterns.iter().map(|pattern| pattern.len() + OPTION_BYTES).sum();
         if bytes > PATHS_BYTES_MAX {
             let folder = model::escaped(folder);
-            let message = format!(
-                "ANS1107E the list names too many objects of '{folder}'; name them by patterns"
-            );
+            let message =
+                format!("ANS1107E too many objects of '{folder}' are named; name fewer at once");
             return Err(CommandError::new(message));
         }
     }
