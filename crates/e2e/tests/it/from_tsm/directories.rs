@@ -178,3 +178,26 @@ fn an_expiration_without_a_descent_takes_files_only() {
     site.dsmc(&["expire", &directory, "-su=yes", "-noprompt"]).expect(&[0]);
     assert_eq!(active(&format!("{shown}/a/*")), 0);
 }
+
+/// An expiration of one file has ended the versions of all that was gone beside it, as on a disk
+/// that is not mounted: it went past the guard against mass expiry.
+#[test]
+fn an_expiration_of_a_file_leaves_the_guard_in_force() {
+    let site = Site::new(50);
+    let file = site.scene.file(0);
+    let folder = file.parent().unwrap();
+    let all = format!("{}/*", folder.display());
+    site.dsmc(&["i", &all, "-su=yes"]).expect(&[0]);
+    let active = || site.dsmc(&["q", "ba", &all, "-json"]).expect(&[0]).json_lines().len();
+    for index in 10..50 {
+        fs::remove_file(site.scene.file(index)).unwrap();
+    }
+    site.dsmc(&["expire", file.to_str().unwrap(), "-noprompt"])
+        .expect(&[8])
+        .says("looks like an unmounted disk");
+    assert_eq!(active(), 50);
+    // What is named may be many: nobody asks about it again.
+    site.dsmc(&["i", &all, "-su=yes"]).expect(&[8]);
+    site.dsmc(&["expire", &all, "-noprompt"]).expect(&[0]);
+    site.dsmc(&["q", "ba", &all]).expect(&[8]);
+}

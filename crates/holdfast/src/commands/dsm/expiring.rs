@@ -9,6 +9,7 @@ use dsm::client::{self as plan, Last, PathSource, Spec};
 use dsm::lines::session_report;
 use policy::Pattern;
 
+use super::child::{self, Child, Event, Outcome};
 use super::joining;
 use super::listed::ListedPaths;
 use super::sending::{List, Origin, PATHS_BYTES_MAX, Part, Run};
@@ -41,25 +42,27 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
         false => without_directories(&client, specs)?,
     };
     let folders = by_folder(&specs, session.descends(), &ends_search)?;
-    if !has_active(session, &client, &specs)? {
+    let named = count_active(session, &client, &specs)?;
+    if named == 0 {
         return Err(stored::nothing());
     }
     if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
         return Ok(DONE);
     }
     let list = List::write(session, &session.site.translation.list())?;
+    let lines: Vec<_> = folders
+        .into_iter()
+        .map(|(folder, patterns)| (command_line(session, &list, patterns), folder))
+        .collect();
+    let mut expected = 0_u64;
+    for (line, folder) in &lines {
+        expected = expected.saturating_add(count_expected(session, line, folder)?);
+    }
     let mut run = Run::default();
-    for (folder, patterns) in folders {
-        let mut line = plan::backup(
-            &session.command,
-            session.options(),
-            list.path.as_deref(),
-            PathSource::Trees,
-            false,
-        );
-        line.extend(["--confirm-expire", "--partial"].map(OsString::from));
-        for pattern in patterns {
-            line.push(OsString::from_vec([b"--exclude=", &pattern[..]].concat()));
+    for (mut line, folder) in lines {
+        // If others than the named objects would expire, the guard against mass expiry decides.
+        if expected <= named {
+            line.push("--confirm-expire".into());
         }
         let part = Part { sending: PathSource::Trees, origin: Origin::Named };
         run.part(session, line, part, &[folder])?;
@@ -130,23 +133,54 @@ fn check_filespace(client: &Client, spec: &Spec) -> Result<(), CommandError> {
     Err(CommandError::new(message))
 }
 
-/// Returns true if an operand names an object with an active version.
-fn has_active(
+/// Returns the number of active versions that the operands name.
+fn count_active(
     session: &Session<'_>,
     client: &Client,
     specs: &[Spec],
-) -> Result<bool, CommandError> {
+) -> Result<u64, CommandError> {
+    let mut count = 0;
     for spec in specs {
-        let mut has_any = false;
         stored::select(client, spec, session.descends(), &Filter::default(), &mut |_| {
-            has_any = true;
-            false
+            count += 1;
+            true
         })?;
-        if has_any {
-            return Ok(true);
-        }
     }
-    Ok(false)
+    Ok(count)
+}
+
+/// Returns the command line of a backup that leaves out what the patterns match, without its path.
+fn command_line(session: &Session<'_>, list: &List, patterns: Vec<Vec<u8>>) -> Vec<OsString> {
+    let list = list.path.as_deref();
+    let (command, options) = (&session.command, session.options());
+    let mut line = plan::backup(command, options, list, PathSource::Trees, false);
+    line.push("--partial".into());
+    for pattern in patterns {
+        line.push(OsString::from_vec([b"--exclude=", &pattern[..]].concat()));
+    }
+    line
+}
+
+/// Returns the number of versions that the backup of a directory would end: those that it leaves
+/// out, and those of objects that are gone.
+fn count_expected(
+    session: &Session<'_>,
+    line: &[OsString],
+    folder: &[u8],
+) -> Result<u64, CommandError> {
+    let mut words = line.to_vec();
+    words.extend(["--dry-run", "--"].map(OsString::from));
+    words.push(OsString::from_vec(folder.to_vec()));
+    let input = Vec::new();
+    let child = Child { home: &session.home, words: &words, input, tells_objects: false };
+    let mut expected = None;
+    let outcome = child::run(child, &mut |event| {
+        if let Event::Document(document) = event {
+            expected = document["estimate"]["expired"].as_u64();
+        }
+    })?;
+    Outcome::checked(outcome)?;
+    Ok(expected.unwrap_or(u64::MAX))
 }
 
 /// Returns the directories of the objects. A backup of one brings back what it does not leave out,
