@@ -84,6 +84,9 @@ fn a_deletion_of_images_takes_those_of_its_type() {
         rows.iter().map(|row| row["active"].as_bool().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(states(), [true, false, false]);
+    site.dsmc(&["q", "image", path, "-numberformat=5"])
+        .expect(&[0])
+        .says("292,97 KB");
     let delete = |choice: &[&str]| {
         let words = ["delete", "backup", path, "-objtype=image", "-noprompt"];
         site.dsmc(&[&words[..], choice].concat())

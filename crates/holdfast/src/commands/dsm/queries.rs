@@ -1,7 +1,8 @@
 //! `dsmc query ...`: answers about what is stored, the node, and its options.
 
-use client::{Class, Client, FilespaceSummary};
+use client::{Class, Client, FilespaceSummary, Image};
 use dsm::client::Action;
+use dsm::forms::Forms;
 use dsm::lines::{
     archive_heading, archive_line, backup_heading, backup_line, detail_line, filespace_heading,
     filespace_line, statement_lines,
@@ -106,7 +107,7 @@ impl Summary {
         if session.command.has("QUERYSUMMARY") {
             let files = session.forms.count(self.objects - self.directories);
             let directories = session.forms.count(self.directories);
-            let bytes = crate::quantity::bytes_with_unit(self.bytes);
+            let bytes = size(self.bytes, session.forms);
             session.say("");
             session.say(&format!("Files: {files}  Directories: {directories}  Size: {bytes}"));
         }
@@ -255,22 +256,34 @@ fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
         }
         return Ok(DONE);
     }
-    session
-        .say("        Image Size   Stored Size  Type   Backup Date          Mgmt Class  A/I Image");
+    session.say(IMAGE_HEADING);
     for image in &images {
-        let line = format!(
-            "{:>18} {:>13}  {:<5}  {}  {:<10}  {:<3} {}",
-            crate::quantity::bytes_with_unit(image.facts.layout.bytes),
-            crate::quantity::bytes_with_unit(image.facts.data_bytes),
-            image.facts.kind,
-            session.forms.stamp(clock::moment(image.taken)),
-            image.class,
-            if image.replaced.is_none() { "A" } else { "I" },
-            model::escaped(&image.name)
-        );
+        let line = image_line(image, session.forms);
         session.say(&line);
     }
     Ok(DONE)
+}
+
+const IMAGE_HEADING: &str =
+    "        Image Size   Stored Size  Type          Backup Date          Mgmt Class  A/I Image";
+
+/// Returns the line of an image. Each column but the last, and the time, is one word.
+fn image_line(image: &Image, forms: Forms) -> String {
+    format!(
+        "{:>18} {:>13}  {:<12}  {}  {:<10}  {:<3} {}",
+        size(image.facts.layout.bytes, forms),
+        size(image.facts.data_bytes, forms),
+        image.facts.kind.replace(' ', "-"),
+        forms.stamp(clock::moment(image.taken)),
+        image.class,
+        if image.replaced.is_none() { "A" } else { "I" },
+        model::escaped(&image.name)
+    )
+}
+
+/// Returns a number of bytes with its unit, in the form of NUMBERFORMAT.
+fn size(bytes: u64, forms: Forms) -> String {
+    forms.marked(&crate::quantity::bytes_with_unit(bytes))
 }
 
 fn inclexcl(session: &mut Session<'_>) -> Result<u8, CommandError> {
