@@ -37,12 +37,14 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
         mounts.iter().any(|mount| mount == folder)
             || std::fs::symlink_metadata(OsStr::from_bytes(folder)).is_ok()
     };
-    let specs = match session.descends() {
-        true => specs,
+    let (specs, named) = match session.descends() {
+        true => {
+            let named = count_active(&client, &specs)?;
+            (specs, named)
+        }
         false => without_directories(&client, specs)?,
     };
     let folders = by_folder(&specs, session.descends(), &ends_search)?;
-    let named = count_active(session, &client, &specs)?;
     if named == 0 {
         return Err(stored::nothing());
     }
@@ -75,32 +77,44 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     Ok(run.code)
 }
 
-/// Returns operands that stand for no directory. A backup that leaves a directory out ends the
-/// versions of everything in it, and that needs -subdir=yes.
-fn without_directories(client: &Client, specs: Vec<Spec>) -> Result<Vec<Spec>, CommandError> {
+/// Returns operands that stand for no directory, and the number of active versions that they name.
+/// A backup that leaves a directory out ends the versions of everything in it, and that needs
+/// -subdir=yes.
+fn without_directories(
+    client: &Client,
+    specs: Vec<Spec>,
+) -> Result<(Vec<Spec>, u64), CommandError> {
     let is_named = |spec: &Spec| matches!(spec.last, Last::Named(_));
     let (named, patterns): (Vec<Spec>, Vec<Spec>) = specs.into_iter().partition(is_named);
-    let ListedPaths { directories, .. } = ListedPaths::of(client, &named, &Filter::default())?;
-    let directories: BTreeSet<Vec<u8>> = directories.into_iter().collect();
-    let is_file = |spec: &Spec| !directories.contains(&spec.path());
-    let mut kept: Vec<Spec> = named.into_iter().filter(is_file).collect();
+    let found = ListedPaths::of(client, &named, &Filter::default())?;
+    let files: BTreeSet<Vec<u8>> = found.others.into_iter().collect();
+    let mut kept: Vec<Spec> =
+        named.into_iter().filter(|spec| files.contains(&spec.path())).collect();
+    let mut count = files.len() as u64;
     for pattern in patterns {
-        kept.extend(without_matching_directories(client, pattern)?);
+        let (specs, files) = without_matching_directories(client, pattern)?;
+        kept.extend(specs);
+        count += files;
     }
-    let Some(first) = directories.first() else { return Ok(kept) };
+    let Some(first) = found.directories.first() else { return Ok((kept, count)) };
     if kept.is_empty() {
         let shown = model::escaped(first);
         let message = format!("ANS1107E '{shown}' is a directory; -subdir=yes expires all in it");
         return Err(CommandError::new(message));
     }
-    let count = directories.len();
-    output::say(&format!("Directories that are named, and stay without -subdir=yes: {count}"));
-    Ok(kept)
+    let directories = found.directories.len();
+    output::say(&format!(
+        "Directories that are named, and stay without -subdir=yes: {directories}"
+    ));
+    Ok((kept, count))
 }
 
 /// Returns the pattern, or the names of the files that it stands for if a directory has such a
-/// name, too.
-fn without_matching_directories(client: &Client, pattern: Spec) -> Result<Vec<Spec>, CommandError> {
+/// name, too; and the number of these files.
+fn without_matching_directories(
+    client: &Client,
+    pattern: Spec,
+) -> Result<(Vec<Spec>, u64), CommandError> {
     let (mut files, mut has_directory) = (Vec::new(), false);
     stored::select(client, &pattern, false, &Filter::default(), &mut |object| {
         let name = object.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
@@ -110,11 +124,12 @@ fn without_matching_directories(client: &Client, pattern: Spec) -> Result<Vec<Sp
         }
         true
     })?;
+    let count = files.len() as u64;
     if !has_directory {
-        return Ok(vec![pattern]);
+        return Ok((vec![pattern], count));
     }
     let of_file = |last| Spec { last, ..pattern.clone() };
-    Ok(files.into_iter().map(of_file).collect())
+    Ok((files.into_iter().map(of_file).collect(), count))
 }
 
 /// Fails if braces name another filespace than the one that a backup of the objects looks at.
@@ -133,15 +148,11 @@ fn check_filespace(client: &Client, spec: &Spec) -> Result<(), CommandError> {
     Err(CommandError::new(message))
 }
 
-/// Returns the number of active versions that the operands name.
-fn count_active(
-    session: &Session<'_>,
-    client: &Client,
-    specs: &[Spec],
-) -> Result<u64, CommandError> {
+/// Returns the number of active versions that the operands name, with those in directories.
+fn count_active(client: &Client, specs: &[Spec]) -> Result<u64, CommandError> {
     let mut count = 0;
     for spec in specs {
-        stored::select(client, spec, session.descends(), &Filter::default(), &mut |_| {
+        stored::select(client, spec, true, &Filter::default(), &mut |_| {
             count += 1;
             true
         })?;

@@ -19,8 +19,9 @@ const SIBLINGS_MIN: usize = 16;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct ListedPaths {
     pub(super) directories: Vec<Vec<u8>>,
-    /// Other objects, and names under which nothing is stored, which a restore tells.
     pub(super) others: Vec<Vec<u8>>,
+    /// Names under which nothing is stored that the options of the command take.
+    absent: Vec<Vec<u8>>,
 }
 
 /// Kind of each path: true for a directory.
@@ -52,28 +53,29 @@ impl ListedPaths {
                 })?;
             }
         }
-        Ok(Self::by_kind(lines, &kinds, filter.is_open()))
+        Ok(Self::by_kind(lines, &kinds))
     }
 
-    /// Divides the lines by `kinds`. `keeps_absent` is false if an absent name may be one that the
-    /// options of the command leave out.
-    fn by_kind(lines: &[Spec], kinds: &Kinds, keeps_absent: bool) -> Self {
-        let (mut found, mut absent) = (Self::default(), Vec::new());
+    fn by_kind(lines: &[Spec], kinds: &Kinds) -> Self {
+        let mut found = Self::default();
         for line in lines {
             let path = line.path();
             match kinds.get(&path) {
                 Some(true) => found.directories.push(path),
                 Some(false) => found.others.push(path),
-                None => absent.push(path),
+                None => found.absent.push(path),
             }
         }
-        if keeps_absent {
-            // A command line that names nothing else would end the whole restore.
-            let is_alone = found.others.is_empty() && !found.directories.is_empty();
-            let beside = if is_alone { &mut found.directories } else { &mut found.others };
-            beside.extend(absent);
-        }
         found
+    }
+
+    /// Puts the absent names beside objects, so that a restore tells them. A command line that
+    /// names nothing else would end the whole restore.
+    pub(super) fn with_absent(mut self) -> Self {
+        let is_alone = self.others.is_empty() && !self.directories.is_empty();
+        let beside = if is_alone { &mut self.directories } else { &mut self.others };
+        beside.append(&mut self.absent);
+        self
     }
 }
 
@@ -100,22 +102,24 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(kinds: &[(&str, bool)], keeps_absent: bool, directories: &[&str], others: &[&str]) {
+    fn check(kinds: &[(&str, bool)], directories: &[&str], others: &[&str]) {
         let line = |path: &str| Spec::parse_listed(path.as_bytes(), b"/").expect("a line");
         let lines = ["/a", "/a/x", "/gone"].map(line);
         let kinds = kinds.iter().map(|(path, kind)| (path.as_bytes().to_vec(), *kind)).collect();
-        let bytes = |paths: &[&str]| paths.iter().map(|path| path.as_bytes().to_vec()).collect();
-        let expected = ListedPaths { directories: bytes(directories), others: bytes(others) };
-        assert_eq!(ListedPaths::by_kind(&lines, &kinds, keeps_absent), expected);
+        let shown =
+            |paths: &[Vec<u8>]| paths.iter().map(|path| model::escaped(path)).collect::<Vec<_>>();
+        let found = ListedPaths::by_kind(&lines, &kinds).with_absent();
+        assert_eq!(shown(&found.directories), directories);
+        assert_eq!(shown(&found.others), others);
+        assert!(found.absent.is_empty());
     }
 
     #[test]
     fn lines_are_divided_by_kind() {
         let both = [("/a", true), ("/a/x", false)];
-        check(&both, true, &["/a"], &["/a/x", "/gone"]);
-        check(&both, false, &["/a"], &["/a/x"]);
+        check(&both, &["/a"], &["/a/x", "/gone"]);
         // An absent name stands beside one that is there.
-        check(&both[..1], true, &["/a", "/a/x", "/gone"], &[]);
-        check(&[], true, &[], &["/a", "/a/x", "/gone"]);
+        check(&both[..1], &["/a", "/a/x", "/gone"], &[]);
+        check(&[], &[], &["/a", "/a/x", "/gone"]);
     }
 }

@@ -78,8 +78,10 @@ fn of_list(
             }
             continue;
         }
-        let ListedPaths { directories, others } = ListedPaths::of(client, &lines, filter)?;
-        for (paths, directories) in [(others, None), (directories, Some("named"))] {
+        let found = ListedPaths::of(client, &lines, filter)?;
+        // Without conditions, a name under which nothing is stored is a failure.
+        let found = if filter.is_open() { found.with_absent() } else { found };
+        for (paths, directories) in [(found.others, None), (found.directories, Some("named"))] {
             let batch = batch(paths, destination)?;
             batches.push(Batch { directories, filespace: filespace.clone(), ..batch });
         }
