@@ -580,18 +580,25 @@ fn end_line(title: &str, volume: &str, failed: u64, is_incremental: bool) -> Str
     }
 }
 
+/// Column at which the size of an object ends, after its kind.
+const SIZE_END: usize = 31;
+
 /// Returns the line of an object that is sent or expired.
 fn object_line(verb: &str, path: &str, forms: Forms) -> String {
     let bytes = model::unescaped(path);
     let found = std::fs::symlink_metadata(OsStr::from_bytes(&bytes)).ok();
-    let is_directory = found.as_ref().is_some_and(std::fs::Metadata::is_dir);
-    let kind = if is_directory { "Directory-->" } else { "Normal File-->" };
-    let bytes = found.filter(|_| !is_directory).map_or(0, |found| found.len());
-    let bytes = forms.count(bytes);
+    let kind = match found.as_ref().map(std::fs::Metadata::file_type) {
+        Some(kind) if kind.is_dir() => "Directory-->",
+        Some(kind) if kind.is_symlink() => "Symbolic Link-->",
+        Some(kind) if !kind.is_file() => "Special File-->",
+        _ => "Normal File-->",
+    };
+    let bytes = found.filter(|found| !found.is_dir()).map_or(0, |found| found.len());
+    let (bytes, columns) = (forms.count(bytes), SIZE_END - kind.len());
     match verb {
         "expire" => format!("{:<14}{:>17} {path} [Sent]", "Expiring-->", ""),
         "update" => format!("{:<14}{:>17} {path} [Sent]", "Updating-->", ""),
-        _ => format!("{kind:<14}{bytes:>17} {path} [Sent]"),
+        _ => format!("{kind}{bytes:>columns$} {path} [Sent]"),
     }
 }
 

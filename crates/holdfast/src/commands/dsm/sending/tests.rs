@@ -50,3 +50,19 @@ fn a_line_of_a_list_is_sent_without_its_braces() {
         assert_eq!(String::from_utf8_lossy(&path), expected);
     }
 }
+
+#[test]
+fn the_line_of_an_object_names_its_kind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    std::fs::write(&file, vec![7; 1_234]).expect("written");
+    std::os::unix::fs::symlink("file", &link).expect("linked");
+    let line = |path: &std::path::Path| {
+        let path = path.to_str().expect("a text");
+        let line = object_line("back up", path, Forms::default());
+        line.strip_suffix(&format!(" {path} [Sent]")).expect("a line").to_owned()
+    };
+    assert_eq!(line(&file), "Normal File-->            1,234");
+    assert_eq!(line(&link), "Symbolic Link-->              4");
+    assert_eq!(line(folder.path()), "Directory-->                  0");
+}
