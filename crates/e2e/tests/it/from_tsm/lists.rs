@@ -143,3 +143,24 @@ fn a_query_takes_its_names_from_a_list() {
     let option = list(&site, &format!("{}/absent\n", site.tree()));
     site.dsmc(&["q", "ba", &option]).expect(&[8]).says("ANS1092W");
 }
+
+/// Files of one name from two archives went to one place, and the second replaced the first.
+#[test]
+fn listed_files_of_one_name_come_back_apart() {
+    let site = Site::new(0);
+    let mut lines = String::new();
+    for folder in ["a", "b"] {
+        let file = site.scene.tree.join(folder).join("same");
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(&file, folder).unwrap();
+        site.dsmc(&["archive", file.to_str().unwrap()]).expect(&[0]);
+        lines += &format!("{}\n", file.display());
+    }
+    let option = list(&site, &lines);
+    let to = site.scene.scratch.folder("apart");
+    let destination = format!("{}/", to.display());
+    site.dsmc(&["retrieve", &option, &destination, "-replace=all"]).expect(&[0]);
+    for folder in ["a", "b"] {
+        assert_eq!(fs::read_to_string(to.join(folder).join("same")).unwrap(), folder);
+    }
+}

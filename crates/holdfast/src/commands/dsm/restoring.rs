@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use client::Client;
 use dsm::client::{self as plan, Action, Last, Placement, Preservation, Spec, placements};
 use dsm::lines::{Totals, restore_report};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::child::{self, Child, Event, Outcome};
 use super::joining;
-use super::listed::ListedPaths;
+use super::listed::{ListLayout, ListedPaths};
 use super::questions;
 use super::sending::{failures, shown_path, strings};
 use super::session::Session;
 use super::stored::{self, Filter, StoredObject};
 use crate::error::{CommandError, FAILED, WARNED};
 use crate::output;
-use crate::path::bytes;
+use crate::path::{JsonPath, bytes};
 
 /// Objects that are restored at once: of one time, into one folder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -42,60 +42,75 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let client = joining::connect(session)?;
     let filter = Filter::of(session)?;
-    let batches = match session.options().has("FILELIST") {
+    let (batches, absent) = match session.options().has("FILELIST") {
         true => of_list(session, &client, &filter)?,
         false => {
             let filespace = places(session)?.0.filespace;
             let within = |batch| Batch { filespace: filespace.clone(), ..batch };
-            batches(session, &client, &filter)?.into_iter().map(within).collect()
+            let batches = batches(session, &client, &filter)?;
+            (batches.into_iter().map(within).collect(), Vec::new())
         }
     };
     if batches.iter().all(|batch| batch.paths.is_empty()) {
         return Err(stored::nothing());
     }
     let at = filter.which.at.map(crate::moment::rfc3339_to_second);
-    run(session, &batches, at.as_deref())
+    let mut tally = Tally::default();
+    tally.tell_absent(session, &absent);
+    run(session, &batches, at.as_deref(), tally)
 }
 
-/// Returns the batches of the objects of a list. Directories come after the objects in them, so
-/// that they get their own times.
+/// Returns the batches of the objects of a list, and the names under which nothing is stored.
+/// Directories come after the objects in them, so that they get their own times.
 fn of_list(
     session: &Session<'_>,
     client: &Client,
     filter: &Filter,
-) -> Result<Vec<Batch>, CommandError> {
+) -> Result<(Vec<Batch>, Vec<Vec<u8>>), CommandError> {
+    let lines = stored::named(session)?;
+    let paths: Vec<Vec<u8>> = lines.iter().map(Spec::path).collect();
     let destination = session.command.operands.first().map(Vec::as_slice);
+    let layout = layout(destination, paths.iter().map(Vec::as_slice))?;
     let mut by_filespace: BTreeMap<Option<Vec<u8>>, Vec<Spec>> = BTreeMap::new();
-    for line in stored::named(session)? {
+    for line in lines {
         by_filespace.entry(line.filespace.clone()).or_default().push(line);
     }
-    let mut batches = Vec::new();
+    let (mut batches, mut absent) = (Vec::new(), Vec::new());
     for (filespace, lines) in by_filespace {
         if filter.is_of_versions() {
             for (at, paths) in times(&newest_versions(client, &lines, false, filter)?) {
-                let batch = batch(paths, destination)?;
-                batches.push(Batch { at, filespace: filespace.clone(), ..batch });
+                let within =
+                    |batch| Batch { at: at.clone(), filespace: filespace.clone(), ..batch };
+                batches.extend(in_layout(&layout, paths).map(within));
             }
             continue;
         }
         let found = ListedPaths::of(client, &lines, filter)?;
-        // Without conditions, a name under which nothing is stored is a failure.
-        let found = if filter.is_open() { found.with_absent() } else { found };
+        // With conditions, an absent name may be one that they leave out.
+        absent.extend(found.absent.into_iter().filter(|_| filter.is_open()));
         for (paths, directories) in [(found.others, None), (found.directories, Some("named"))] {
-            let batch = batch(paths, destination)?;
-            batches.push(Batch { directories, filespace: filespace.clone(), ..batch });
+            let within = |batch| Batch { directories, filespace: filespace.clone(), ..batch };
+            batches.extend(in_layout(&layout, paths).map(within));
         }
     }
-    Ok(batches)
+    Ok((batches, absent))
 }
 
-/// Returns the batch of the paths of a list, with their places below the destination.
-pub(super) fn batch(
-    paths: Vec<Vec<u8>>,
+/// Returns the layout of the paths of a list below the destination of a command.
+pub(super) fn layout<'p>(
     destination: Option<&[u8]>,
-) -> Result<Batch, CommandError> {
-    let folder = destination.map(folder).transpose()?;
-    Ok(Batch { folder, paths, ..Batch::default() })
+    paths: impl IntoIterator<Item = &'p [u8]>,
+) -> Result<ListLayout, CommandError> {
+    Ok(ListLayout::new(destination.map(folder).transpose()?, paths))
+}
+
+/// Returns the batches of paths of a list.
+pub(super) fn in_layout(
+    layout: &ListLayout,
+    paths: Vec<Vec<u8>>,
+) -> impl Iterator<Item = Batch> + use<> {
+    let batch = |(folder, paths)| Batch { folder, paths, ..Batch::default() };
+    layout.folders(paths).into_iter().map(batch)
 }
 
 /// Returns the source and the destination of a command.
@@ -357,8 +372,13 @@ fn newest_versions(
 }
 
 /// Restores the batches. `at` is the time of the command.
-fn run(session: &mut Session<'_>, batches: &[Batch], at: Option<&str>) -> Result<u8, CommandError> {
-    let (mut tally, mut replaces) = (Tally::default(), false);
+fn run(
+    session: &mut Session<'_>,
+    batches: &[Batch],
+    at: Option<&str>,
+    mut tally: Tally,
+) -> Result<u8, CommandError> {
+    let mut replaces = false;
     if session.command.prompts(session.options()) {
         replaces = is_replacing(session, batches, at)?;
     }
@@ -577,6 +597,23 @@ impl Tally {
         }
     }
 
+    /// Tells the names of a list under which nothing is stored.
+    fn tell_absent(&mut self, session: &mut Session<'_>, absent: &[Vec<u8>]) {
+        const ERROR: &str = "nothing is stored under this name";
+        if absent.is_empty() {
+            return;
+        }
+        let failure = |path: &Vec<u8>| json!({"path": JsonPath(path), "error": ERROR});
+        let failures: Vec<Value> = absent.iter().map(failure).collect();
+        session.document(&json!({"failed": absent.len(), "failures": failures}));
+        for path in absent {
+            let path = model::escaped(path);
+            session.complain(&format!("ANS4005E '{path}' did not come back: {ERROR}"));
+        }
+        self.totals.failed += absent.len() as u64;
+        self.code = FAILED;
+    }
+
     /// Counts an object that has come back and has not got its new name.
     pub(super) fn keep(&mut self) {
         self.kept += 1;
@@ -680,7 +717,7 @@ mod tests {
 
     #[test]
     fn the_time_of_the_transfer_is_not_that_of_the_command() {
-        let document = serde_json::json!({"restored": 2, "failed": 1, "bytes_transferred": 2048,
+        let document = json!({"restored": 2, "failed": 1, "bytes_transferred": 2048,
             "data_transfer_secs": 0.5, "elapsed_secs": 4.0});
         let totals = totals(&document);
         assert_eq!((totals.backed_up, totals.failed), (2, 1));

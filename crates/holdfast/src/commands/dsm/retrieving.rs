@@ -139,18 +139,22 @@ fn run(
     Ok(())
 }
 
-/// Returns the batches of the objects of a list, which stand directly in the destination.
+/// Returns the batches of the objects of a list.
 fn listed(
     session: &Session<'_>,
     found: NewestObjects,
     destination: Option<&[u8]>,
 ) -> Result<Vec<(u64, Batch)>, CommandError> {
     let groups = found.groups(&Filter::of(session)?, Preservation::Subtree);
-    let batches = groups.into_iter().map(|Group { archive, is_of_directories, paths }| {
-        let batch = restoring::batch(paths, destination)?;
-        Ok((archive, Batch { directories: is_of_directories.then_some("named"), ..batch }))
-    });
-    batches.collect()
+    let paths = groups.iter().flat_map(|group| group.paths.iter().map(Vec::as_slice));
+    let layout = restoring::layout(destination, paths)?;
+    let mut batches = Vec::new();
+    for Group { archive, is_of_directories, paths } in groups {
+        let directories = is_of_directories.then_some("named");
+        let of_group = |batch| (archive, Batch { directories, ..batch });
+        batches.extend(restoring::in_layout(&layout, paths).map(of_group));
+    }
+    Ok(batches)
 }
 
 /// Returns the batches of the objects that an operand names.
@@ -244,10 +248,12 @@ fn picked_batches(
     }
     let preservation =
         Preservation::of(&session.options().text("PRESERVEPATH").unwrap_or_default());
+    let all = by_archive.values().flatten().map(Vec::as_slice);
+    let layout = restoring::layout(destination.as_deref(), all)?;
     let mut batches = Vec::new();
     for (archive, paths) in by_archive {
         let placed = match session.options().has("FILELIST") {
-            true => vec![restoring::batch(paths, destination.as_deref())?],
+            true => restoring::in_layout(&layout, paths).collect(),
             false => {
                 let destination = destination.clone();
                 restoring::placed(&specs[0], paths, client, destination, preservation)?
