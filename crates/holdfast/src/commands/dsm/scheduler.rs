@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(200);
 
 /// Time within which an agent ends that cannot run.
-const BEGINNING: Duration = Duration::from_secs(1);
+const BEGINNING: Duration = Duration::from_secs(3);
 
 /// Variable of the process that stays in the background.
 const BACKGROUND_VARIABLE: &str = "HOLDFAST_DSMCAD";
