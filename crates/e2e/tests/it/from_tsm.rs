@@ -303,6 +303,8 @@ fn archives_are_kept_found_and_retrieved() {
     let found = site.dsmc(&["q", "ar", path, "-desc=project*"]).expect(&[0]);
     assert!(found.stdout.lines().any(|line| line.ends_with("project 17")), "{found}");
     site.dsmc(&["q", "ar", path, "-desc=other"]).expect(&[8]);
+    let sum = site.dsmc(&["q", "ar", path, "-querysummary"]).expect(&[0]);
+    assert!(sum.stdout.contains("Files: 1") && !sum.stdout.contains(path), "{sum}");
     let content = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     site.dsmc(&["retrieve", path])

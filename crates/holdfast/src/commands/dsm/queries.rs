@@ -152,7 +152,7 @@ fn shown_path(object: &StoredObject) -> String {
 
 fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
     let specs = stored::named(session)?;
-    let descends = session.descends();
+    let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let own = Filter::of(session)?;
     let mut summary = Summary::default();
     for archive in retrieving::chosen(session, client)? {
@@ -164,7 +164,7 @@ fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
         };
         for spec in &specs {
             stored::select(client, spec, descends, &filter, &mut |object| {
-                if summary.objects == 0 {
+                if summary.objects == 0 && !only_sum {
                     session.say_all(archive_heading());
                 }
                 summary.add(&object);
@@ -175,7 +175,7 @@ fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
                         description: Some(&archive.description),
                         ..VersionDocument::new(&object)
                     });
-                } else {
+                } else if !only_sum {
                     let expires = retrieving::expires(session, client, &object);
                     let version = object.shown(&path);
                     let text = &archive.description;
