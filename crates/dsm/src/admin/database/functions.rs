@@ -19,6 +19,8 @@ const DAYS_EPOCH: (i16, i8, i8) = (0, 12, 31);
 const JULIAN_DAYS: i64 = 1_721_425;
 /// Maximum length of a text, as in DB2.
 const TEXT_MAX: u16 = 32_672;
+/// Length of a day.
+const DAY_END: usize = "2026-11-26".len();
 /// Length of a time down to its seconds.
 const SECONDS_END: usize = "2026-11-26 15:20:30".len();
 
@@ -214,7 +216,7 @@ fn number(context: &Context<'_>, index: usize) -> Result<Option<f64>> {
     })
 }
 
-/// `db2_shift(time, number, unit)`.
+/// `db2_shift(time, number, unit)`. A day that is shifted by days, months or years stays a day.
 fn shift(context: &Context<'_>) -> Result<Option<Value>> {
     let (Some(time), Some(number)) = (time(context, 0)?, number(context, 1)?) else {
         return Ok(None);
@@ -231,7 +233,16 @@ fn shift(context: &Context<'_>) -> Result<Option<Value>> {
         "SECOND" => 0.days().try_seconds(count),
         _ => 0.days().try_microseconds(count),
     };
-    Ok(span.and_then(|span| time.checked_add(span)).ok().map(|time| text(shown(time))))
+    let Ok(shifted) = span.and_then(|span| time.checked_add(span)) else { return Ok(None) };
+    let given = context.get::<String>(0)?;
+    let stays_day = is_day(&given) && ["YEAR", "MONTH", "DAY"].contains(&unit.as_str());
+    Ok(Some(text(if stays_day { shifted.date().to_string() } else { shown(shifted) })))
+}
+
+/// Returns true for a day without a time of the day.
+fn is_day(time: &str) -> bool {
+    let time = time.trim();
+    time.len() == DAY_END && !time.contains(':')
 }
 
 /// `db2_between(later, earlier)`: the length between two times, as `YYYYMMDDhhmmss.uuuuuu`.

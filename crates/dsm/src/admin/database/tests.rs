@@ -109,7 +109,17 @@ fn statements_of_scripts_give_their_answers() {
         "select dayname(current_date), left('abcdef',3)||'x' from sysibm.sysdummy1",
         "Thursday,abcx",
     );
-    check("select current_date - 1 month from sysdummy1", "2026-10-26 00:00:00.000000");
+    check("select current_date - 1 month from sysdummy1", "2026-10-26");
+    check(
+        "select count(*) from summary where date(start_time) = current_date - 6 days and \
+         date(end_time) between current date - 6 days and current date - 1 day",
+        "1",
+    );
+    check(
+        "select current_date + 1 day - 1 hour, date(start_time) + 1 year from summary where \
+         bytes=300",
+        "2026-11-26 23:00:00.000000,2027-11-26",
+    );
     check(
         "select sum(seconds_between(end_time, start_time)), hour(current_time), \
          timestamp(current_date, '08:00:00') from summary",
