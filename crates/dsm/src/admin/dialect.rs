@@ -619,10 +619,7 @@ fn named(mut items: Vec<Item>) -> (Vec<Item>, Vec<Option<u8>>) {
             || matches!(column, [Item::Operand { sql, .. }] if sql.ends_with(".*"));
         counts &= !is_all;
         if counts {
-            decimals.push(match column.first() {
-                Some(Item::Operand { decimals, .. }) => *decimals,
-                _ => None,
-            });
+            decimals.push(decimals_of(column));
         }
         if !is_all && !has_name(column) {
             items.push(Item::Word(format!("AS \"Unnamed[{}]\"", index + 1)));
@@ -630,6 +627,27 @@ fn named(mut items: Vec<Item>) -> (Vec<Item>, Vec<Option<u8>>) {
     }
     items.extend(rest);
     (items, decimals)
+}
+
+/// Returns the number of decimals of a column of the result: that of its only operand, or the
+/// largest one of a sum. A product or a quotient has more decimals than its operands.
+fn decimals_of(column: &[Item]) -> Option<u8> {
+    let of = |item: &Item| match item {
+        Item::Operand { decimals, .. } => *decimals,
+        _ => None,
+    };
+    let mut items = column.iter();
+    let mut largest = of(items.next()?)?;
+    while let Some(item) = items.next() {
+        match item {
+            Item::Sign("+" | "-") => largest = largest.max(of(items.next()?)?),
+            // The name of the column is its end.
+            Item::Operand { is_name: true, .. } => break,
+            Item::Word(word) if word == "AS" => break,
+            _ => return None,
+        }
+    }
+    Some(largest)
 }
 
 /// Returns true if a column of the result has a name: it is the name of a column, or a name follows

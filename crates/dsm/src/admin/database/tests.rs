@@ -148,6 +148,11 @@ fn functions_of_scripts_give_their_answers() {
     );
     check("select 0.29*100, decimal(0.29*100,5,0), 7/2 from sysdummy1", "29,29,3");
     check(
+        "select dec(7)/2, cast(7 as decimal(5,1))/4 as quarter, dec(7,5,2)/2 half, dec(7,5,2) - \
+         dec(1.5,5,1), dec(7,5,2) x from sysdummy1",
+        "3.5,1.75,3.5,5.50,7.00",
+    );
+    check(
         "select to_char(start_time, 'DD Mon YYYY HH24:MI'), varchar_format(bytes, '999,999') from \
          summary where bytes=300",
         "26 Nov 2026 03:00,     300",
