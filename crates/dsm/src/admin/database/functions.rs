@@ -112,8 +112,10 @@ fn parse(text: &str) -> Option<DateTime> {
     if let Ok(day) = text.parse::<Date>() {
         return Some(day.at(0, 0, 0, 0));
     }
+    // DB2 writes times of the day with points, too: 15.20.30.
+    let clock = if text.contains(':') { text.to_owned() } else { text.replace('.', ":") };
     // A time of the day is one of the first day.
-    text.parse::<Time>().ok().map(|time| Date::MIN.to_datetime(time))
+    clock.parse::<Time>().ok().map(|time| Date::MIN.to_datetime(time))
 }
 
 /// Returns the argument with this index as a time.

@@ -111,6 +111,10 @@ fn statements_of_scripts_give_their_answers() {
     );
     check("select current_date - 1 month from sysdummy1", "2026-10-26");
     check(
+        "select timestamp('2026-01-02', '10.00.30'), hour('15.20.30') from sysdummy1",
+        "2026-01-02 10:00:30.000000,15",
+    );
+    check(
         "select count(*) from summary where date(start_time) = current_date - 6 days and \
          date(end_time) between current date - 6 days and current date - 1 day",
         "1",
