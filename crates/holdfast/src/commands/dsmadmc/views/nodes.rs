@@ -14,7 +14,8 @@ use super::cell::{host_of, megabytes, name, optional_time, percent, time, yes_or
 use crate::commands::admin::{ask_pages, look_up};
 use crate::error::CommandError;
 
-/// Number of the last backups of a node among which the end of a filespace's backup is looked for.
+/// Number of the last backups of a node among which its last backup of files, and the end of a
+/// filespace's backup, are looked for.
 const LOOKED_AT_MAX: u32 = 100;
 /// Maximum time between the registration of a node and the entry about it in the audit trail.
 const ENTRY_MICROS_MAX: i64 = 1_000_000;
@@ -33,11 +34,11 @@ pub(super) fn nodes(
     let connections: BTreeMap<&str, &Connection> =
         connections.iter().map(|each| (each.node.as_str(), each)).collect();
     let nodes = bounds.nodes(admin)?;
-    let mut last = backups::last(admin, &nodes, 1)?;
+    let mut last = backups::last(admin, &nodes, LOOKED_AT_MAX)?;
     let entries = registrations(admin)?;
     let is_short = nodes.len() <= backups::ASKED_MAX;
     for node in nodes {
-        let backup = last.remove(&node.name).unwrap_or_default().into_iter().next();
+        let backup = last_of_files(last.remove(&node.name).unwrap_or_default());
         let whole = node.filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
         let contact = node.last_contact.as_ref();
         let access = whole.max(backup.as_ref().map(|backup| backup.ended));
@@ -133,6 +134,12 @@ pub(super) fn filespaces(
         }
     }
     Ok(())
+}
+
+/// Returns the last of `backups`, newest first, that is one of files. What space management has sent
+/// tells nothing about the client.
+fn last_of_files(backups: Vec<Backup>) -> Option<Backup> {
+    backups.into_iter().find(|backup| !backup.is_migration())
 }
 
 /// Returns the address for mail about a node. It is looked up only if the list `is_short`: the list
@@ -323,7 +330,25 @@ pub(super) fn audit_occupancy(
 
 #[cfg(test)]
 mod tests {
+    use model::{ServerTime, space_filespace};
+
     use super::*;
+
+    #[test]
+    fn a_migration_hides_no_backup_of_files() {
+        let of = |filespace: Vec<u8>| Backup {
+            node: "anna".to_owned(),
+            filespace,
+            started: ServerTime(0),
+            ended: ServerTime(1),
+            report: Json::Null,
+        };
+        let migration = of(space_filespace(b"/home"));
+        let files = of(b"/home".to_vec());
+        let found = last_of_files(vec![migration.clone(), files.clone()]);
+        assert_eq!(found, Some(files));
+        assert_eq!(last_of_files(vec![migration]), None);
+    }
 
     #[test]
     fn a_version_has_four_parts_or_none() {
