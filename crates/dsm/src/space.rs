@@ -1,13 +1,13 @@
 //! Commands of space management: `dsmmigrate`, `dsmrecall`, `dsmls` and the others.
 //!
-//! Each command becomes one command line of `holdfast hsm`. An option may be abbreviated to one
-//! letter: the first option of the list that begins with it is meant.
+//! Each command becomes one command line of `holdfast hsm`.
+
+mod options;
 
 use std::ffi::OsString;
-
 use std::os::unix::ffi::OsStringExt as _;
 
-use crate::client::options_of;
+pub use self::options::{asks_for_help, help, parse};
 use crate::options::{Entry, Options};
 
 /// A command of space management.
@@ -88,37 +88,7 @@ pub struct SpacePlan {
     pub form: SpaceForm,
 }
 
-/// Options that the commands know, in the order in which an abbreviation is tried.
-const OPTIONS: [&str; 14] = [
-    "recursive",
-    "detail",
-    "premigrate",
-    "filelist",
-    "resident",
-    "preview",
-    "noheader",
-    "hthreshold",
-    "lthreshold",
-    "pmpercentage",
-    "minmigfilesize",
-    "optfile",
-    "servername",
-    "json",
-];
-
-/// Returns the word with the full name of its option.
-fn in_full(word: &[u8]) -> Vec<u8> {
-    let Some(option) = word.strip_prefix(b"-") else { return word.to_vec() };
-    let end = option.iter().position(|&byte| byte == b'=').unwrap_or(option.len());
-    let name = String::from_utf8_lossy(&option[..end]).to_ascii_lowercase();
-    let known = OPTIONS.iter().find(|known| !name.is_empty() && known.starts_with(&name));
-    match known {
-        Some(known) => [b"-", known.as_bytes(), &option[end..]].concat(),
-        None => word.to_vec(),
-    }
-}
-
-/// ParsedWords words of a command.
+/// Parsed words of a command.
 struct ParsedWords {
     given: Vec<Entry>,
     operands: Vec<Vec<u8>>,
@@ -141,20 +111,13 @@ impl ParsedWords {
     }
 }
 
-/// Parses the words of a command into the options and the plan.
-pub fn parse(words: &[Vec<u8>]) -> Result<(Vec<Entry>, Vec<Vec<u8>>), String> {
-    let words: Vec<Vec<u8>> = words.iter().map(|word| in_full(word)).collect();
-    let (given, operands) = options_of(&words).map_err(|error| error.to_string())?;
-    Ok((given, operands))
-}
-
 /// Plans a command. `options` are those of the option files.
 pub fn plan(
     command: SpaceCommand,
     words: &[Vec<u8>],
     options: &Options,
 ) -> Result<SpacePlan, String> {
-    let (given, operands) = parse(words)?;
+    let (given, operands) = parse(command, words)?;
     if let Some(refused) = given.iter().find(|entry| entry.fate().is_refused()) {
         return Err(format!("-{}: {}", refused.definition.name(), refused.fate()));
     }
@@ -202,9 +165,7 @@ pub fn plan(
             Ok(SpacePlan { paths: parsed.operands, ..plan })
         }
         SpaceCommand::Mighelp => Ok(SpacePlan { line: Vec::new(), ..simple(&[], SpaceForm::Help) }),
-        SpaceCommand::Attr => Err("the way of a recall belongs to the file system, and not to a \
-                                   file; run 'holdfast hsm add FS --whole SIZE'"
-            .to_owned()),
+        SpaceCommand::Attr => unreachable!("its words are refused"),
     }
 }
 

@@ -30,7 +30,11 @@ pub(super) fn run(
     words: &[Vec<u8>],
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let (given, _) = space::parse(words).map_err(wrong)?;
+    if space::asks_for_help(command, words) {
+        space::help(command).iter().for_each(|line| context.output.line(line));
+        return Ok(DONE);
+    }
+    let (given, _) = space::parse(command, words).map_err(wrong)?;
     let places = Places::of_command(&given)?;
     let site = files::load_for_space(&places, &given)?;
     let plan = space::plan(command, words, &site.options).map_err(wrong)?;
