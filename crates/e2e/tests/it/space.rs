@@ -774,6 +774,21 @@ fn kernels_that_ask_at_opening_only_recall_files_as_a_whole() {
 }
 
 #[test]
+fn a_list_goes_on_after_a_path_that_is_absent() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let (one, other) = (space.write("run/a", b"1"), space.write("run/b", b"2"));
+    let absent = space.fs().join("run/absent");
+    let list = space.scene.scratch.join("list");
+    let names = [&one, &absent, &other].map(|path| format!("{}\n", path.display()));
+    fs::write(&list, names.concat()).unwrap();
+    let listed = space.hsm(&["ls", "--filelist"], &list).expect(&[4]);
+    assert!(listed.stderr.contains("run/absent: No such file"), "{listed}");
+    let states: Vec<_> = listed.json_lines().iter().map(|row| row["state"].clone()).collect();
+    assert_eq!(states, ["r", "r"], "{listed}");
+    space.hsm(&["ls"], &absent).expect(&[12]);
+}
+
+#[test]
 fn bad_input_is_refused() {
     let Some(space) = Space::new(KINDS[0], &[]) else { return };
     space.node().run(&["hsm", "add", "/proc"]).expect(&[12]).says("proc");

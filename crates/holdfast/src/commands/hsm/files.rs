@@ -23,7 +23,7 @@ const LIST_BYTES_MAX: u64 = 1 << 30;
 
 /// Files and directories, on the command line or in a list
 #[derive(clap::Args, Debug)]
-struct PathArgs {
+pub(super) struct PathArgs {
     /// Files, and directories with everything in them
     #[arg(value_name = "PATH", required_unless_present = "filelist")]
     paths: Vec<PathBuf>,
@@ -36,7 +36,7 @@ struct PathArgs {
 }
 
 impl PathArgs {
-    fn paths(&self) -> Result<Vec<PathText>, CommandError> {
+    pub(super) fn paths(&self) -> Result<Vec<PathText>, CommandError> {
         let mut paths: Vec<PathText> = self
             .paths
             .iter()

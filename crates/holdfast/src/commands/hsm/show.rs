@@ -9,6 +9,7 @@ use serde::Serialize;
 use sys::Dir;
 
 use super::ask::ask;
+use super::files::PathArgs;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
 use crate::path::{self, JsonPath};
@@ -21,9 +22,8 @@ use crate::{moment, output, quantity};
 Example:
   holdfast hsm ls /data/2024")]
 pub(super) struct LsArgs {
-    /// Files, and directories with everything in them
-    #[arg(value_name = "PATH", required = true)]
-    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    paths: PathArgs,
 }
 
 /// `hsm ls --json`, one document per line.
@@ -43,25 +43,37 @@ fn place(path: &[u8]) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
 
 pub(super) fn ls(args: &LsArgs, context: &mut Context) -> Result<u8, CommandError> {
     root_only()?;
+    let paths = args.paths.paths()?;
     let mut failed = 0;
     if !context.output.is_json() {
         context.output.text("           Size        Resident  State  Path\n");
     }
-    for path in &args.paths {
-        let path = path::absolute(path)?;
-        let (mount_point, within) = place(&path)?;
-        let mut visit = |listed: ListedFile| {
-            show_listed(&listed, context);
-            context.output.is_open()
-        };
-        let mut fail = |path: &[u8], error: &std::io::Error| {
-            failed += 1;
-            output::say(&format!("{}: {error}", escaped(path)));
-        };
-        let done = ::hsm::list(&mount_point, &within, &mut visit, &mut fail);
-        done.map_err(|error| CommandError::new(format!("{}: {error}", escaped(&path))))?;
+    for path in &paths {
+        match list(&path.0, &mut failed, context) {
+            // A path that cannot be looked at stops no other.
+            Err(error) if paths.len() > 1 => {
+                failed += 1;
+                output::say(&error.message);
+            }
+            done => done?,
+        }
     }
     Ok(if failed > 0 { FAILED } else { DONE })
+}
+
+/// Lists the files at and below `path`, and counts those that cannot be looked at.
+fn list(path: &[u8], failed: &mut u64, context: &mut Context) -> Result<(), CommandError> {
+    let (mount_point, within) = place(path)?;
+    let mut visit = |listed: ListedFile| {
+        show_listed(&listed, context);
+        context.output.is_open()
+    };
+    let mut fail = |path: &[u8], error: &std::io::Error| {
+        *failed += 1;
+        output::say(&format!("{}: {error}", escaped(path)));
+    };
+    ::hsm::list(&mount_point, &within, &mut visit, &mut fail)
+        .map_err(|error| CommandError::new(format!("{}: {error}", escaped(path))))
 }
 
 /// Fails for every user except root, because only root can read the records of files.
