@@ -136,7 +136,12 @@ pub fn plan(
         SpaceCommand::Ls => {
             let heading = !parsed.has("NOHEADER");
             let form = SpaceForm::List { heading, recursive: parsed.has("RECURSIVE") };
-            Ok(SpacePlan { paths: or_here(parsed.operands), ..simple(&["hsm", "ls"], form) })
+            let filelist = parsed.get("FILELIST").map(|entry| entry.value.clone());
+            if filelist.is_some() && !parsed.operands.is_empty() {
+                return Err("give files, or a list with -filelist=, and not both".to_owned());
+            }
+            let paths = if filelist.is_some() { Vec::new() } else { or_here(parsed.operands) };
+            Ok(SpacePlan { paths, filelist, ..simple(&["hsm", "ls"], form) })
         }
         SpaceCommand::Df => Ok(SpacePlan {
             paths: parsed.operands,
@@ -338,6 +343,8 @@ mod tests {
     fn lists_stand_for_the_working_directory() {
         check("dsmls", "hsm ls . List { heading: true, recursive: false }");
         check("dsmls -R -N /d", "hsm ls /d List { heading: false, recursive: true }");
+        check("dsmls -FILElist=/l", "hsm ls </l List { heading: true, recursive: false }");
+        check("dsmls -f=/l /d", "! give files, or a list with -filelist=, and not both");
         check("dsmdf", "hsm df Filesystems");
         check("dsmdf /fs", "hsm df /fs Filesystems");
         check("dsmdu /d", "hsm du /d Sizes");

@@ -65,7 +65,7 @@ fn own(command: SpaceCommand) -> &'static [&'static str] {
     match command {
         SpaceCommand::Migrate => &["recursive", "detail", "premigrate", "filelist"],
         SpaceCommand::Recall => &["recursive", "detail", "preview", "filelist", "resident"],
-        SpaceCommand::Ls => &["recursive", "noheader"],
+        SpaceCommand::Ls => &["recursive", "noheader", "filelist"],
         SpaceCommand::Migfs => &[
             "detail",
             "hthreshold",
@@ -227,7 +227,8 @@ mod tests {
         assert_eq!(
             help(SpaceCommand::Ls),
             [
-                "dsmls [-Recursive] [-NOHEADer] [-OPTFILE=...] [-SErvername=...] [-JSON]",
+                "dsmls [-Recursive] [-NOHEADer] [-FILEList=...] [-OPTFILE=...] [-SErvername=...] \
+                 [-JSON]",
                 "In Holdfast: holdfast hsm ls"
             ]
         );

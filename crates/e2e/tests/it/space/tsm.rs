@@ -80,6 +80,15 @@ fn files_migrate_and_come_back_by_the_commands_of_tsm() {
     let list = space.scene.scratch.join("list");
     fs::write(&list, format!("\"{}\"\n{}\n", paths[0].display(), paths[1].display())).unwrap();
     let (option, fs_name) = (format!("-filelist={}", list.display()), space.fs());
+    let listed = programs.run("dsmls", &["-noheader", &option]).expect(&[0]);
+    let names: Vec<_> = listed.stdout.lines().map(|line| line.rsplit('/').next()).collect();
+    assert_eq!(names, [Some("a 1"), Some("b")], "the files of the list: {listed}");
+    let both = ["-noheader", fs_name.to_str().unwrap(), top];
+    let both = programs.run("dsmls", &both).expect(&[0]);
+    let shown = both.stdout.lines().filter(|line| line.ends_with("m     b")).count();
+    assert_eq!(shown, 1, "a directory in another one: {both}");
+    let wrong = programs.run("dsmmigrate", &["-preview", top]).expect(&[12]);
+    assert!(wrong.stderr.contains("dsmmigrate has no option -preview"), "{wrong}");
     let preview = ["-preview", &option, fs_name.to_str().unwrap()];
     programs.run("dsmrecall", &preview).expect(&[0]);
     assert_eq!(programs.states(&folder), ["m 1", "m b", "m c"]);

@@ -60,17 +60,14 @@ fn execute(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let mut line: Vec<OsString> = plan.line.clone();
-    let (mut paths, mut input) = (plan.paths.clone(), Vec::new());
-    if let Some(list) = &plan.filelist {
-        for path in local_files::filelist(list, false)? {
+    let (paths, is_listed) = (subjects(plan)?, takes_list(plan));
+    let mut input = Vec::new();
+    if is_listed {
+        // A list could have quotes around a path; an absolute path begins with none.
+        for path in crate::path::from_root(paths.clone())? {
             input.extend_from_slice(&path);
             input.push(0);
         }
-    } else if plan.is_flat {
-        paths = flat(&paths)?;
-    }
-    let is_listed = !input.is_empty();
-    if is_listed {
         line.extend(["--filelist", "-", "--null"].map(OsString::from));
     }
     let shows_documents = is_json || !matches!(plan.form, SpaceForm::Plain);
@@ -82,6 +79,9 @@ fn execute(
         line.extend(paths.iter().map(|path| OsStr::from_bytes(path).to_owned()));
     }
     let mut writer = Writer { plan, is_json, is_headed: false, wanted: wanted(plan)? };
+    if is_listed && paths.is_empty() {
+        return writer.end(context);
+    }
     let child = Child { home, words: &line, input, tells_objects: false };
     let mut notes = Vec::new();
     let is_plain = plan.form == SpaceForm::Plain;
@@ -152,7 +152,32 @@ fn in_own_words(error: CommandError) -> CommandError {
     CommandError { message: own(error.message), hint: error.hint.map(own), ..error }
 }
 
-/// Puts the files of a directory in its place. A directory that is the only name, and empty, stays.
+/// Returns true if the paths go to the command in a list, which may be longer than a command line.
+fn takes_list(plan: &SpacePlan) -> bool {
+    plan.filelist.is_some() || plan.is_flat || matches!(plan.form, SpaceForm::List { .. })
+}
+
+/// Returns the paths that the command is about. The files directly in a directory stand in its
+/// place, unless the command goes through directories.
+fn subjects(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
+    let paths = match &plan.filelist {
+        Some(list) => local_files::filelist(list, false)?,
+        None => plan.paths.clone(),
+    };
+    if matches!(plan.form, SpaceForm::List { recursive: false, .. }) {
+        return flat(&paths);
+    }
+    if !plan.is_flat || plan.filelist.is_some() {
+        return Ok(paths);
+    }
+    let files = flat(&paths)?;
+    if files.is_empty() {
+        return Err(wrong("no file is there; -recursive goes through directories".to_owned()));
+    }
+    Ok(files)
+}
+
+/// Puts the files directly in a directory in its place.
 fn flat(paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, CommandError> {
     let mut files = Vec::new();
     for path in paths {
@@ -165,17 +190,16 @@ fn flat(paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, CommandError> {
         let failed = |error: std::io::Error| {
             CommandError::new(format!("cannot read {}: {error}", folder.display()))
         };
+        let mut within = Vec::new();
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                files.push(bytes(&entry.path()));
+                within.push(bytes(&entry.path()));
             }
         }
+        within.sort();
+        files.append(&mut within);
     }
-    if files.is_empty() {
-        return Err(wrong("no file is there; -recursive goes through directories".to_owned()));
-    }
-    files.sort();
     Ok(files)
 }
 
@@ -199,9 +223,9 @@ impl Writer<'_> {
         }
         match self.plan.form {
             SpaceForm::Files { details } => file(document, details, context),
-            SpaceForm::List { heading, recursive } => {
+            SpaceForm::List { heading, .. } => {
                 self.head(heading, &[space_heading()], context);
-                self.listed(document, recursive, context);
+                self.listed(document, context);
             }
             SpaceForm::Filesystems => self.filesystem(document, context),
             SpaceForm::Sizes => {
@@ -272,20 +296,18 @@ impl Writer<'_> {
         self.is_headed = true;
     }
 
-    /// Writes a file of a list. Without -recursive, files in directories below are left out.
-    fn listed(&self, document: &Value, recursive: bool, context: &mut Context) {
+    /// Writes a file of a list.
+    fn listed(&self, document: &Value, context: &mut Context) {
         let path = shown_path(&document["path"]);
-        let within = self.plan.paths.iter().find_map(|top| {
+        // Of two directories of which one is in the other, the inner one has the file.
+        let within = self.plan.paths.iter().filter_map(|top| {
             let top = crate::path::absolute(Path::new(OsStr::from_bytes(top))).ok()?;
             let top = model::escaped(&top);
             let top = top.strip_suffix("/.").unwrap_or(&top);
             let top = top.strip_suffix('/').unwrap_or(top).to_owned();
             path.strip_prefix(&top)?.strip_prefix('/').map(str::to_owned)
         });
-        let name = within.unwrap_or_else(|| path.clone());
-        if !recursive && name.contains('/') && name != path {
-            return;
-        }
+        let name = within.min_by_key(String::len).unwrap_or_else(|| path.clone());
         let resident = document["resident_bytes"].as_u64().unwrap_or(0);
         let state = document["state"].as_str().unwrap_or("-");
         let state = if state == "m" && resident > 0 { "m (p)" } else { state };
@@ -380,9 +402,31 @@ mod tests {
         let found = flat(std::slice::from_ref(&top)).expect("files");
         assert_eq!(found, [[&top[..], b"/a"].concat(), [&top[..], b"/b"].concat()]);
         let file = [&top[..], b"/a"].concat();
-        assert_eq!(flat(std::slice::from_ref(&file)).expect("a file"), [file]);
+        assert_eq!(flat(std::slice::from_ref(&file)).expect("a file"), [file.clone()]);
         let empty = folder.path().join("below");
         std::fs::remove_file(empty.join("c")).expect("removed");
-        assert!(flat(&[bytes(&empty)]).is_err());
+        assert!(flat(&[bytes(&empty)]).expect("no files").is_empty());
+        // The order of a list stays.
+        let paths = [[&top[..], b"/b"].concat(), file];
+        assert_eq!(flat(&paths).expect("files"), paths);
+    }
+
+    #[test]
+    fn a_migration_needs_a_file_and_a_list_of_files_does_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |form, is_flat| SpacePlan {
+            line: Vec::new(),
+            paths: vec![bytes(folder.path())],
+            filelist: None,
+            is_flat,
+            form,
+        };
+        let migration = of(SpaceForm::Files { details: false }, true);
+        assert!(takes_list(&migration) && subjects(&migration).is_err());
+        let list = of(SpaceForm::List { heading: true, recursive: false }, false);
+        assert!(takes_list(&list) && subjects(&list).expect("no files").is_empty());
+        let whole = of(SpaceForm::Files { details: false }, false);
+        assert!(!takes_list(&whole));
+        assert_eq!(subjects(&whole).expect("the folder"), whole.paths);
     }
 }
