@@ -182,6 +182,7 @@ impl Request {
         let filters = self.command.parameters.iter().filter_map(|parameter| {
             let values = self.values.get(parameter.name)?;
             let (column, test) = match parameter.effect {
+                Effect::Filter("SET_NAME") => ("SET_NAME", Test::Patterns(sets(values))),
                 Effect::Filter(column) => (column, Test::Patterns(values.clone())),
                 Effect::AnyWord(column) => (column, Test::AnyWord(values.clone())),
                 Effect::Contains(column) => (column, Test::Contains(values.join(","))),
@@ -245,6 +246,17 @@ impl Request {
             to: end("ENDDate", "ENDTime", to)?,
         })
     }
+}
+
+/// Returns the names of policy sets as rows have them. Each name but ACTIVE means the one draft of
+/// a domain.
+fn sets(names: &[String]) -> Vec<String> {
+    let is_meant_as_it_is =
+        |name: &String| name.contains(['*', '?']) || name.eq_ignore_ascii_case("ACTIVE");
+    let set = |name: &String| {
+        if is_meant_as_it_is(name) { name.clone() } else { "STANDARD".to_owned() }
+    };
+    names.iter().map(set).collect()
 }
 
 fn subject(noun: Noun) -> &'static str {

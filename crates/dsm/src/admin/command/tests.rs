@@ -92,6 +92,8 @@ fn queries_have_conditions() {
     );
     check("q act begind=-1", "ACTLOG 2026-11-25T00:00:00..2026-11-26T15:20:30");
     check("q co standard active t=a", "AR_COPYGROUPS DOMAIN_NAME=standard SET_NAME=active");
+    check("q mg standard ps2", "MGMTCLASSES DOMAIN_NAME=standard SET_NAME=STANDARD");
+    check("q pol standard a*,ps", "POLICYSETS DOMAIN_NAME=standard SET_NAME=a*,STANDARD");
     check("q sched * t=a", "ADMIN_SCHEDULES");
     check(
         "q sched standard node=anna,b*",
