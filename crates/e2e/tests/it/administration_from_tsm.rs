@@ -393,7 +393,7 @@ fn work_by_hand_leaves_its_traces() {
     }
     let facts = "select count(*) from nodes where reg_admin is not null and compression='CLIENT'";
     assert_eq!(lines(server, facts), ["22"]);
-    server.admin(&["api", "PATCH", "/v1/nodes/anna", "--data", r#"{"mail": "anna@example.org"}"#]);
+    assert_eq!(lines(server, "update node anna emailaddress=anna@example.org").len(), 1);
     let mail = "select email_address from nodes where node_name='ANNA'";
     assert_eq!(lines(server, mail), ["anna@example.org"]);
     let detailed = dsmadmc(server, &["-displaymode=list", "query node anna f=d"]).expect(&[0]);

@@ -41,6 +41,7 @@ const URL: Parameter = may("URL", ValueKind::Text).accepted("nodes have no page 
 const INITIATION: Parameter =
     may("SESSIONINITiation", ValueKind::Text).accepted("the agent keeps the connection open");
 const COLLOCATION: Parameter = may("COLLOCGroup", ValueKind::Text);
+const EMAIL: Parameter = may("EMAILADdress", ValueKind::Text);
 
 pub(super) static COMMANDS: &[Command] = &[
     Command {
@@ -53,6 +54,7 @@ pub(super) static COMMANDS: &[Command] = &[
             OPTION_SET,
             ARCHIVE_DELETE,
             BACKUP_DELETE,
+            EMAIL,
             CONTACT,
             COMPRESSION,
             EXPIRY,
@@ -69,7 +71,8 @@ pub(super) static COMMANDS: &[Command] = &[
         ],
         action: Action::Order(register),
         becomes: "`admin node add --password`, with which the node enrols until PASSEXP, at most \
-                  30 days; a shorter password than 8 characters gives a token; `admin node set`",
+                  30 days; a shorter password than 8 characters gives a token; `admin node set`; \
+                  `admin api PATCH` for EMAILADDRESS",
         question: "",
     },
     Command {
@@ -83,6 +86,7 @@ pub(super) static COMMANDS: &[Command] = &[
             COLLOCATION,
             ARCHIVE_DELETE,
             BACKUP_DELETE,
+            EMAIL,
             CONTACT,
             COMPRESSION,
             EXPIRY,
@@ -97,7 +101,7 @@ pub(super) static COMMANDS: &[Command] = &[
         ],
         action: Action::Order(update),
         becomes: "`admin node set`; with a password `admin node add --again --password`, until \
-                  PASSEXP, at most 30 days",
+                  PASSEXP, at most 30 days; `admin api PATCH` for EMAILADDRESS",
         question: "",
     },
     Command {
@@ -204,6 +208,7 @@ fn register(request: &Request) -> Result<Plan, Message> {
         .option("--password", password);
     let mut lines = vec![add.report()];
     lines.extend(settings(request, &node, false));
+    lines.extend(mail(request, &node)?);
     Ok(Plan::Lines(lines))
 }
 
@@ -220,6 +225,7 @@ fn update(request: &Request) -> Result<Plan, Message> {
     for node in nodes {
         lines.extend(password.map(|password| renewed(request, node, password)));
         lines.extend(settings(request, node, true));
+        lines.extend(mail(request, node)?);
     }
     if lines.is_empty() {
         let text = format!("Nothing of {} needs to be changed.", nodes.join(", "));
@@ -242,6 +248,22 @@ fn settings(request: &Request, node: &str, is_update: bool) -> Option<Line> {
         .option("--archdelete", request.text("ARCHDELete"))
         .option("--backdelete", request.text("BACKDELete"));
     (line.words.len() > words).then_some(line)
+}
+
+/// Returns the line that gives a node the address of its mail, if the request has one.
+fn mail(request: &Request, node: &str) -> Result<Option<Line>, Message> {
+    let Some(mail) = request.text("EMAILADdress") else { return Ok(None) };
+    // The address stands in a JSON document as it is.
+    let is_plain = |letter: char| !letter.is_control() && !matches!(letter, '"' | '\\');
+    if !mail.chars().all(is_plain) {
+        let text = "EMAILADDRESS: An address has no quotation marks and no backslashes.";
+        return Err(Message::refusal("ANR2020E", ReturnCode::Syntax, text));
+    }
+    let done = Message::done("ANR2063I", format!("Node {node} updated."));
+    let path = format!("/v1/nodes/{node}");
+    let document = format!("{{\"mail\":\"{mail}\"}}");
+    let line = Line::admin(["api", "PATCH", &path], done).option("--data", Some(document));
+    Ok(Some(line.silent()))
 }
 
 /// Returns true if a password can enrol a node.

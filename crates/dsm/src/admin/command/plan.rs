@@ -149,13 +149,15 @@ pub struct Line {
     pub done: Message,
     /// True if people read the output of the line; otherwise it runs quietly.
     pub is_report: bool,
+    /// True if its output is for programs, and is not shown.
+    pub is_silent: bool,
 }
 
 impl Line {
     /// Begins a line of `holdfast admin`.
     pub(super) fn admin<const N: usize>(words: [&str; N], done: Message) -> Self {
         let words = std::iter::once("admin").chain(words).map(str::to_owned).collect();
-        Self { words, done, is_report: false }
+        Self { words, done, is_report: false, is_silent: false }
     }
 
     /// Makes the line of a reclamation: of a pool on volumes, or of all other pools.
@@ -175,6 +177,11 @@ impl Line {
     /// Marks the line as one whose output people read.
     pub(super) fn report(self) -> Self {
         Self { is_report: true, ..self }
+    }
+
+    /// Marks the line as one whose output is not shown.
+    pub(super) fn silent(self) -> Self {
+        Self { is_silent: true, ..self }
     }
 
     /// Adds an option with its value, if there is one. A value that begins with a hyphen stays one.

@@ -133,6 +133,15 @@ fn nodes_are_changed_by_their_names() {
          admin node set web-01 --archdelete=no | ANR2063I Node web-01 updated.",
     );
     check(
+        "upd n anna emailad=ann@x.org",
+        "admin api PATCH /v1/nodes/anna --data={\"mail\":\"ann@x.org\"} | ANR2063I Node anna \
+         updated.",
+    );
+    check(
+        "upd n anna emailaddress='a\"b'",
+        "ANR2020E EMAILADDRESS: An address has no quotation marks and no backslashes. (3)",
+    );
+    check(
         "upd n anna short",
         "ANR2020E UPDATE NODE: The password must have at least 8 characters. (3)",
     );

@@ -253,7 +253,9 @@ impl Session<'_> {
             Plan::Lines(lines) => {
                 for line in &lines {
                     let text = orders::run_line(line, &request.command.name(), &mut self.link)?;
-                    self.tell(&text);
+                    if !line.is_silent {
+                        self.tell(&text);
+                    }
                     self.tell(&line.done.to_string());
                 }
                 Ok(())
