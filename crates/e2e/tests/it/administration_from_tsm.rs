@@ -302,6 +302,12 @@ fn policy_and_option_sets_are_changed() {
                   and option_name not like 'RES%' order by 1";
     assert_eq!(lines(server, values), ["COMPRESSION,none", "WAIT,5m"]);
     refused(server, "define clientopt linux replace prompt", 4, "ANR2032E");
+    lines(server, "define clientopt linux inclexcl 'exclude.backup /no/.../*'");
+    lines(server, "define clientopt linux inclexcl 'include.file /no/such/*' force=yes");
+    refused(server, "define clientopt linux inclexcl 'exclude *.o'", 4, "ANR2032E");
+    let statements = "select option_value from clientopts where option_name='INCLEXCL' order by \
+                      seqnumber";
+    assert_eq!(lines(server, statements), ["exclude /no/.../*", "include /no/such/*"]);
     lines(server, "delete clientopt linux commrestartduration");
     lines(server, "delete clientopt linux compression");
     assert_eq!(lines(server, options), ["RESOURCEUTILIZATION,4,Yes"]);

@@ -5,7 +5,7 @@ use super::parameter::{Noun, Parameter, ValueKind, may, need};
 use super::plan::{Line, Plan, Work};
 use crate::admin::message::{Message, ReturnCode};
 use crate::configuration::settings::{self, Translation};
-use crate::options;
+use crate::{options, selection};
 
 const SET: Parameter = need("option_set_name", ValueKind::One(Noun::OptionSet));
 const STATEMENTS: &str =
@@ -85,7 +85,8 @@ pub(super) static COMMANDS: &[Command] = &[
             may("SEQnumber", ValueKind::Text).accepted("an option has one value"),
         ],
         define_option,
-        "`admin optionset update --option`; TSM's values become those of Holdfast's settings",
+        "`admin optionset update --option`; TSM's values become those of Holdfast's settings; a \
+         statement of INCLEXCL comes after those before it",
     ),
     command(
         "DELete",
@@ -119,13 +120,50 @@ fn named(request: &Request) -> Result<(String, String), Message> {
     Ok((request.required("option_set_name"), name))
 }
 
+/// Returns the refusal of a request for this reason.
+fn refused(request: &Request, reason: &str) -> Message {
+    let text = format!("{}: {reason}.", request.command.name());
+    Message::refusal("ANR2032E", ReturnCode::Failure, text)
+}
+
+/// Translates a statement, which comes after those that the set has.
+fn define_statement(request: &Request) -> Result<Plan, Message> {
+    let set = request.required("option_set_name");
+    if request.has("SEQnumber") {
+        let reason = "statements have the order in which they are defined; leave SEQNUMBER out, \
+                      or give all of them with 'holdfast admin optionset update SET --statements \
+                      FILE'";
+        return Err(refused(request, reason));
+    }
+    let given = request.required("option_value");
+    let (entries, mut faults) = selection::parse_list("the statement", given.as_bytes());
+    let mut translation = selection::translate(&entries);
+    faults.append(&mut translation.faults);
+    if let Some(fault) = faults.first() {
+        return Err(refused(request, &fault.reason));
+    }
+    let Some(statement) = translation.statements.first() else {
+        return Err(refused(request, "the value has no statement"));
+    };
+    if statement.fate.is_refused() {
+        return Err(refused(request, &statement.fate.to_string()));
+    }
+    let statements = translation.list();
+    if statements.is_empty() {
+        let reason = statement.fate;
+        let text = format!("The statement is left out of option set {set}: {reason}.");
+        return Ok(Plan::Nothing(Message::done("ANR2053I", text)));
+    }
+    Ok(Plan::Work(Work::AddStatements { set, statements }))
+}
+
 fn define_option(request: &Request) -> Result<Plan, Message> {
+    if request.required("option_name").eq_ignore_ascii_case("INCLEXCL") {
+        return define_statement(request);
+    }
     let (set, name) = named(request)?;
     let given = request.required("option_value");
-    let refused = |reason: String| {
-        let text = format!("{}: {reason}.", request.command.name());
-        Message::refusal("ANR2032E", ReturnCode::Failure, text)
-    };
+    let refused = |reason: String| refused(request, &reason);
     let (setting, value) = match settings::translate(&name, &given).map_err(refused)? {
         Translation::Setting { name, value } => (name, value),
         Translation::Needless { name, reason } => {

@@ -38,6 +38,12 @@ pub enum Work {
         from: String,
         to: String,
     },
+    /// Adds statements of Holdfast to those of an option set.
+    AddStatements {
+        set: String,
+        /// Statements, one on each line.
+        statements: Vec<u8>,
+    },
     /// Cancels the event with this number, at a node.
     CancelSession {
         number: u64,

@@ -367,6 +367,30 @@ fn storage_is_tended() {
 }
 
 #[test]
+fn a_statement_is_added_to_an_option_set() {
+    let planned = planned("def clientopt linux inclexcl 'exclude.backup /tmp/.../*' f=y");
+    match planned.expect("a plan") {
+        Plan::Work(Work::AddStatements { set, statements }) => {
+            assert_eq!(
+                (set.as_str(), statements.as_slice()),
+                ("LINUX", &b"exclude /tmp/.../*\n"[..])
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    check(
+        "def clientopt linux inclexcl 'exclude /tmp/*' seq=3",
+        "ANR2032E DEFINE CLIENTOPT: statements have the order in which they are defined; leave \
+         SEQNUMBER out, or give all of them with 'holdfast admin optionset update SET --statements \
+         FILE'. (4)",
+    );
+    check(
+        "def clientopt linux inclexcl '* a comment'",
+        "ANR2032E DEFINE CLIENTOPT: the value has no statement. (4)",
+    );
+}
+
+#[test]
 fn mistakes_have_tsm_s_numbers() {
     check("nosuch", "ANR2000E Unknown command - NOSUCH. 'help' lists the commands. (2)");
     check("q nosuch", "ANR2000E Unknown command - QUERY NOSUCH. 'help' lists the commands. (2)");

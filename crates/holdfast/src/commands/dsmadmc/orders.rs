@@ -40,6 +40,7 @@ pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Messag
         Work::CopyDomain { from, to } => copy_domain(&mut link.admin, from, to),
         Work::CopyClass { domain, from, to } => copy_class(&mut link.admin, domain, from, to),
         Work::CopyOptionSet { from, to } => copy_option_set(&mut link.admin, from, to),
+        Work::AddStatements { set, statements } => add_statements(&mut link.admin, set, statements),
         Work::CancelSession { number } => cancel(&mut link.admin, *number, true),
         Work::CancelProcess { number } => cancel(&mut link.admin, *number, false),
         Work::RemoveFilespaces { node, names, are_numbers } => {
@@ -139,6 +140,29 @@ fn copy_option_set(admin: &mut Admin, from: &str, to: &str) -> Result<Message, C
         ..OptionSetChange::default()
     })?;
     Ok(Message::done("ANR2055I", format!("Option set {from} copied to option set {to}.")))
+}
+
+/// Adds statements after those of an option set.
+fn add_statements(
+    admin: &mut Admin,
+    name: &str,
+    statements: &[u8],
+) -> Result<Message, CommandError> {
+    let found = admin.option_sets(Some(name))?.pop();
+    let set = found.ok_or_else(|| missing(&format!("there is no option set {name}")))?;
+    let mut text = set.current.text;
+    if !text.is_empty() && !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    text.extend_from_slice(statements);
+    let name = name.to_owned();
+    let done = format!("Option INCLEXCL defined in option set {name}.");
+    admin.change_option_set(OptionSetChange {
+        name,
+        text: Some(text),
+        ..OptionSetChange::default()
+    })?;
+    Ok(Message::done("ANR2053I", done))
 }
 
 /// Cancels the work of an event that has not ended.
