@@ -14,6 +14,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, Statement};
 
+use super::command::{Action, Command, all};
 use super::dialect::Translation;
 use super::message::{Message, ReturnCode};
 use super::table::{Heading, Listing};
@@ -191,13 +192,7 @@ fn failure(error: &rusqlite::Error) -> Message {
         return refusal(ReturnCode::NoAuthority, "only reading is allowed");
     }
     if let Some(table) = text.strip_prefix("no such table: ") {
-        let known: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
-        let text = format!(
-            "SELECT: There is no table {}; the tables are {}.",
-            model::printable(table),
-            known.join(", ")
-        );
-        return Message::refusal("ANR2938E", ReturnCode::Syntax, text);
+        return absent_table(table);
     }
     let column = text
         .strip_prefix("no such column: ")
@@ -207,6 +202,53 @@ fn failure(error: &rusqlite::Error) -> Message {
         return Message::refusal("ANR2940E", ReturnCode::Syntax, text);
     }
     refusal(ReturnCode::Syntax, &model::printable(&text))
+}
+
+/// Returns the message about a table that is not here: what shows the same, or the tables.
+fn absent_table(table: &str) -> Message {
+    let known = || {
+        let names: Vec<&str> = VIEWS.iter().map(|view| view.name).collect();
+        format!("the tables are {}", names.join(", "))
+    };
+    let instead = instead_of(table).map_or_else(known, str::to_owned);
+    let text = format!("SELECT: There is no table {}; {instead}.", model::printable(table));
+    Message::refusal("ANR2938E", ReturnCode::Syntax, text)
+}
+
+/// Returns what shows the content of a table of TSM that is not here. Mostly the QUERY about the
+/// same says it.
+fn instead_of(table: &str) -> Option<&'static str> {
+    let noun = match table {
+        "DBSPACE" => return Some("DB has the space of the catalogue"),
+        "SERVERS" => return Some("'query server' lists the servers"),
+        "SPACEMGFILES" => return Some("OCCUPANCY counts migrated files, and 'dsmls' lists them"),
+        "BACKUPSETS" => "BACKUPSET",
+        "CONTAINERS" => "CONTAINER",
+        "DAMAGED" => "DAMAGED",
+        "DEVCLASSES" => "DEVCLASS",
+        "DRMEDIA" => "DRMEDIA",
+        "DRMSTATUS" => "DRMSTATUS",
+        "LICENSES" | "LICENSE_DETAILS" => "LICENSE",
+        "MEDIA" => "MEDIA",
+        "NODEGROUPS" => "NODEGROUP",
+        "OPTIONS" => "OPTION",
+        "REPLICATIONVIEW" => "REPLICATION",
+        "REPLRULES" => "REPLRULE",
+        "RESTORES" => "RESTORE",
+        "RETRULES" => "RETRULE",
+        "RETSETS" => "RETSET",
+        "SCRIPTS" | "SCRIPT_NAMES" => "SCRIPT",
+        "STGPOOL_DIRS" => "STGPOOLDIRECTORY",
+        "STGRULES" => "STGRULE",
+        "VOLUMEUSAGE" => "NODEDATA",
+        _ => return None,
+    };
+    let is_about = |command: &&'static Command| {
+        let is_query = command.verb == "Query" && command.noun.eq_ignore_ascii_case(noun);
+        is_query && matches!(command.action, Action::Unsupported)
+    };
+    let command = all().find(is_about).expect("each of these queries is refused");
+    Some(command.becomes)
 }
 
 #[cfg(test)]

@@ -288,3 +288,34 @@ fn programs_get_values_under_the_names_of_columns() {
     assert_eq!(records.rows, [vec![anna(), Value::Real(1.5), Value::Missing, anna()]]);
     assert_ne!(records.names[0], records.names[3], "each name is there once");
 }
+
+#[test]
+fn a_table_that_is_absent_says_what_shows_the_same() {
+    for (table, part) in [
+        ("backupsets", "holdfast image backup"),
+        ("containers", "query stgpool"),
+        ("damaged", "holdfast admin audit"),
+        ("dbspace", "DB has the space"),
+        ("devclasses", "no device classes"),
+        ("drmedia", "access=offsite"),
+        ("drmstatus", "holdfast server recovery"),
+        ("licenses", "no licence"),
+        ("media", "query volume"),
+        ("nodegroups", "labels"),
+        ("options", "server.toml"),
+        ("replicationview", "pool copy"),
+        ("replrules", "pool copy"),
+        ("restores", "run again"),
+        ("retrules", "holdfast archives"),
+        ("retsets", "holdfast archives"),
+        ("scripts", "macro"),
+        ("stgpool_dirs", "pool list"),
+        ("stgrules", "query stgpool"),
+        ("volumeusage", "volumes of a node"),
+    ] {
+        let message = answer(&format!("select * from {table}")).expect_err(table).to_string();
+        let begin = format!("ANR2938E SELECT: There is no table {}; ", table.to_uppercase());
+        let rest = message.strip_prefix(&begin).expect(&message);
+        assert!(rest.contains(part) && !rest.contains("the tables are"), "{message}");
+    }
+}
