@@ -129,9 +129,8 @@ pub fn plan(
         }
         SpaceCommand::Recall => recall(&parsed),
         SpaceCommand::Automig => {
-            let mut plan = files(&parsed, &["hsm", "relieve"], "name the mount point")?;
-            plan.is_flat = false;
-            Ok(plan)
+            let form = SpaceForm::Files { details: parsed.has("DETAIL") };
+            with_operand(simple(&["hsm", "relieve"], form), &parsed, "name the mount point")
         }
         SpaceCommand::Ls => {
             let heading = !parsed.has("NOHEADER");
@@ -157,7 +156,10 @@ pub fn plan(
             with_operand(plan, &parsed, "name the number of the recall, which dsmq shows")
         }
         SpaceCommand::Reconcile => {
-            let plan = simple(&["hsm", "reconcile"], SpaceForm::Plain);
+            let mut plan = simple(&["hsm", "reconcile"], SpaceForm::Plain);
+            if parsed.has("ORPHANCHECK") {
+                plan.line.push("--dry-run".into());
+            }
             with_operand(plan, &parsed, "name the mount point")
         }
         SpaceCommand::Migundelete => {
@@ -280,7 +282,21 @@ fn filesystem_flags(parsed: &ParsedWords, options: &Options) -> Vec<OsString> {
     flags
 }
 
+/// Commands of `holdfast hsm` that take one path.
+const OF_ONE_PATH: [&str; 5] = ["add", "cancel", "reconcile", "relieve", "remove"];
+
 impl SpacePlan {
+    /// Returns plans of which each is one command line of `holdfast`.
+    pub fn parts(self) -> Vec<Self> {
+        let takes_one =
+            self.line.get(1).is_some_and(|verb| OF_ONE_PATH.iter().any(|one| verb == one));
+        if !takes_one || self.paths.len() < 2 {
+            return vec![self];
+        }
+        let part = |path: &Vec<u8>| Self { paths: vec![path.clone()], ..self.clone() };
+        self.paths.iter().map(part).collect()
+    }
+
     /// Returns the words of the command line, with the paths.
     pub fn words(&self, paths: &[Vec<u8>]) -> Vec<OsString> {
         let paths = paths.iter().map(|path| OsString::from_vec(path.clone()));
@@ -336,6 +352,7 @@ mod tests {
         );
         check("dsmrecall -preview -filelist=/l /fs", "hsm recall --dry-run </l flat Plain");
         check("dsmautomig /fs", "hsm relieve /fs Files { details: false }");
+        check("dsmautomig", "! name the mount point");
         check("dsmrecall", "! name the files to recall, or a list with -filelist=");
     }
 
@@ -353,9 +370,26 @@ mod tests {
         check("dsmrm 17", "hsm cancel 17 Plain");
         check("dsmrm", "! name the number of the recall, which dsmq shows");
         check("dsmreconcile /fs", "hsm reconcile /fs Plain");
+        check("dsmreconcile -orphancheck /fs", "hsm reconcile --dry-run /fs Plain");
+        check("dsmreconcile -fileinfo /fs", "hsm reconcile /fs Plain");
         check("dsmmigundelete /fs", "hsm undelete /fs Files { details: true }");
         check("dsmmighelp", " Help");
         check("dsmmigquery /fs", "hsm list /fs Plain");
+    }
+
+    #[test]
+    fn several_file_systems_have_a_command_line_each() {
+        let lines = |line: &str| -> Vec<Vec<OsString>> {
+            let all = words(line.as_bytes()).expect("words");
+            let name = String::from_utf8_lossy(&all[0]).into_owned();
+            let plan = plan(find(&name).expect("a command"), &all[1..], &Options::default());
+            let parts = plan.expect("a plan").parts();
+            parts.iter().map(|part| part.words(&part.paths)).collect()
+        };
+        assert_eq!(lines("dsmrm 1 2"), [["hsm", "cancel", "1"], ["hsm", "cancel", "2"]]);
+        assert_eq!(lines("dsmautomig /a /b").len(), 2);
+        assert_eq!(lines("dsmmigfs query /a /b"), [["hsm", "list", "/a", "/b"]]);
+        assert_eq!(lines("dsmmigfs query"), [["hsm", "list"]]);
     }
 
     #[test]

@@ -77,15 +77,18 @@ fn own(command: SpaceCommand) -> &'static [&'static str] {
             "agefactor",
             "sizefactor",
             "stubsize",
+            "previewsize",
             "quota",
             "maxfiles",
+            "maxcandidates",
+            "readstartsrecall",
         ],
+        SpaceCommand::Reconcile => &["detail", "fileinfo", "orphancheck"],
         SpaceCommand::Automig
         | SpaceCommand::Df
         | SpaceCommand::Migquery
         | SpaceCommand::Migundelete
-        | SpaceCommand::Queue
-        | SpaceCommand::Reconcile => &["detail"],
+        | SpaceCommand::Queue => &["detail"],
         SpaceCommand::Attr | SpaceCommand::Du | SpaceCommand::Mighelp | SpaceCommand::Remove => &[],
     }
 }
@@ -194,6 +197,7 @@ mod tests {
         check(Migrate, &["-p", "/a"], Ok("PREMIGRATE /a"));
         check(Recall, &["-p", "/a"], Ok("PREVIEW /a"));
         check(Migfs, &["q", "-p=5"], Ok("PMPERCENTAGE=5 q"));
+        check(Migfs, &["add", "-pr=0", "/a"], Ok("PREVIEWSIZE=0 add /a"));
         check(Df, &["-D"], Ok("DETAIL"));
         check(Ls, &["-errorlogname=/x", "-opt=/y", "-"], Ok("ERRORLOGNAME=/x OPTFILE=/y -"));
         let of = |program: &str, option: &str| {

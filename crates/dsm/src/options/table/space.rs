@@ -1,6 +1,6 @@
 //! Options of space management.
 
-use crate::options::definition::{Definition, Homes, Kind, done, needless, option, refused};
+use crate::options::definition::{Definition, Homes, Kind, done, flag, needless, option, refused};
 
 const DAEMONS: &str = "the number of recalls at once follows from the drives and the network";
 const MONITOR: &str = "the file system is watched all the time, and no daemon looks in intervals";
@@ -161,4 +161,19 @@ pub(super) const OPTIONS: &[Definition] = &[
         Homes::CMD,
         needless("a file system may have any number of migrated files"),
     ),
+    option(
+        "PREVIEWSize",
+        Kind::Text,
+        Homes::CMD,
+        needless("a stub takes no space, and no part of the file stays in it"),
+    ),
+    option("MAXCANDIdates", Kind::Text, Homes::CMD, needless(MONITOR)),
+    option(
+        "READSTARTSrecall",
+        Kind::Text,
+        Homes::CMD,
+        needless("'holdfast hsm add --whole' says which files come back part by part"),
+    ),
+    flag("FILEINFO", needless("a reconciliation always releases the copies that no file names")),
+    flag("ORPHANCHECK", done("--dry-run of 'hsm reconcile', which names the stubs without a copy")),
 ];

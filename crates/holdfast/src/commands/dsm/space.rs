@@ -13,6 +13,7 @@ use dsm::space::{self, COMMANDS, SpaceCommand, SpaceForm, SpacePlan};
 use serde_json::Value;
 
 use super::child::{self, Child, Event, Outcome};
+use super::faces::ended;
 use super::files::{self, Places};
 use super::folders;
 use super::local_files;
@@ -46,7 +47,13 @@ pub(super) fn run(
     }
     let home = folders::folder(&site, context)?;
     let is_json = given.iter().any(|entry| entry.definition.name() == "JSON");
-    execute(&plan, &home, is_json, context)
+    let parts = plan.parts();
+    if let [only] = &parts[..] {
+        return execute(only, &home, is_json, context);
+    }
+    // One that fails stops no other.
+    let codes = parts.iter().map(|part| ended(execute(part, &home, is_json, context)));
+    Ok(codes.max().unwrap_or(DONE))
 }
 
 fn wrong(reason: String) -> CommandError {
