@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use jiff::ToSpan as _;
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::{self, Date, DateTime, Time};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Error, Result};
@@ -218,7 +218,8 @@ fn number(context: &Context<'_>, index: usize) -> Result<Option<f64>> {
     })
 }
 
-/// `db2_shift(time, number, unit)`. A day that is shifted by days, months or years stays a day.
+/// `db2_shift(time, number, unit)`. A day that is shifted by days, months or years stays a day, and
+/// a time of the day stays one.
 fn shift(context: &Context<'_>) -> Result<Option<Value>> {
     let (Some(time), Some(number)) = (time(context, 0)?, number(context, 1)?) else {
         return Ok(None);
@@ -235,10 +236,19 @@ fn shift(context: &Context<'_>) -> Result<Option<Value>> {
         "SECOND" => 0.days().try_seconds(count),
         _ => 0.days().try_microseconds(count),
     };
-    let Ok(shifted) = span.and_then(|span| time.checked_add(span)) else { return Ok(None) };
     let given = context.get::<String>(0)?;
+    let is_clock = time.date() == Date::MIN;
+    // The first day has none before it, to which an early time of the day could be shifted.
+    let time = if is_clock { civil::date(2000, 1, 1).to_datetime(time.time()) } else { time };
+    let Ok(shifted) = span.and_then(|span| time.checked_add(span)) else { return Ok(None) };
     let stays_day = is_day(&given) && ["YEAR", "MONTH", "DAY"].contains(&unit.as_str());
-    Ok(Some(text(if stays_day { shifted.date().to_string() } else { shown(shifted) })))
+    Ok(Some(text(if is_clock {
+        shifted.strftime("%H:%M:%S").to_string()
+    } else if stays_day {
+        shifted.date().to_string()
+    } else {
+        shown(shifted)
+    })))
 }
 
 /// Returns true for a day without a time of the day.

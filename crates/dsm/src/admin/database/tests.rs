@@ -111,6 +111,10 @@ fn statements_of_scripts_give_their_answers() {
     );
     check("select current_date - 1 month from sysdummy1", "2026-10-26");
     check(
+        "select current_time - 20 minutes, current time - 16 hours from sysdummy1",
+        "15:00:30,23:20:30",
+    );
+    check(
         "select timestamp('2026-01-02', '10.00.30'), hour('15.20.30') from sysdummy1",
         "2026-01-02 10:00:30.000000,15",
     );
