@@ -786,6 +786,9 @@ fn a_list_goes_on_after_a_path_that_is_absent() {
     let states: Vec<_> = listed.json_lines().iter().map(|row| row["state"].clone()).collect();
     assert_eq!(states, ["r", "r"], "{listed}");
     space.hsm(&["ls"], &absent).expect(&[12]);
+    let sizes = space.hsm(&["du", "--filelist"], &list).expect(&[4]).json_lines();
+    assert_eq!(sizes.iter().map(|row| row["bytes"].clone()).collect::<Vec<_>>(), [1, 1]);
+    space.hsm(&["du"], &absent).expect(&[12]);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `holdfast hsm ls`, `du`, `df` and `status`: the states of files, and the waiting recalls.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ::hsm::{ListedFile, Reply, Request, RequestState, Settings};
@@ -12,7 +11,7 @@ use super::ask::ask;
 use super::files::PathArgs;
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED};
-use crate::path::{self, JsonPath};
+use crate::path::JsonPath;
 use crate::table::{self, Align};
 use crate::{moment, output, quantity};
 
@@ -111,9 +110,8 @@ fn show_listed(listed: &ListedFile, context: &mut Context) {
 Example:
   holdfast hsm du /data/2024")]
 pub(super) struct DuArgs {
-    /// Files, and directories with everything in them
-    #[arg(value_name = "PATH", required = true)]
-    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    paths: PathArgs,
 }
 
 /// `hsm du --json`, one document per line.
@@ -144,32 +142,19 @@ fn counted(
 
 pub(super) fn du(args: &DuArgs, context: &mut Context) -> Result<u8, CommandError> {
     root_only()?;
+    let paths = args.paths.paths()?;
     let mut rows = Vec::new();
     let mut failed = 0;
-    for path in &args.paths {
-        let path = path::absolute(path)?;
-        let (mount_point, within) = place(&path)?;
-        let counts = counted(&mount_point, &within, &mut failed)?;
-        if context.output.is_json() {
-            context.output.json(&CountsDocument {
-                path: JsonPath(&path),
-                files: counts.files,
-                bytes: counts.bytes,
-                allocated_bytes: counts.allocated_bytes,
-                premigrated_files: counts.premigrated_files,
-                premigrated_bytes: counts.premigrated_bytes,
-                migrated_files: counts.migrated_files,
-                migrated_bytes: counts.migrated_bytes,
-            });
+    for path in &paths {
+        match add_up(&path.0, &mut failed, context) {
+            Ok(row) => rows.push(row),
+            // A path that cannot be looked at stops no other.
+            Err(error) if paths.len() > 1 => {
+                failed += 1;
+                output::say(&error.message);
+            }
+            Err(error) => return Err(error),
         }
-        rows.push([
-            quantity::bytes_with_unit(counts.bytes),
-            quantity::bytes_with_unit(counts.allocated_bytes),
-            quantity::count(counts.files),
-            quantity::count(counts.premigrated_files),
-            quantity::count(counts.migrated_files),
-            escaped(&path),
-        ]);
     }
     if !context.output.is_json() {
         let columns = [
@@ -183,6 +168,36 @@ pub(super) fn du(args: &DuArgs, context: &mut Context) -> Result<u8, CommandErro
         context.output.text(&table::render(columns, &rows));
     }
     Ok(if failed > 0 { FAILED } else { DONE })
+}
+
+/// Adds up the sizes at and below `path`. Returns the row of a table.
+fn add_up(
+    path: &[u8],
+    failed: &mut u64,
+    context: &mut Context,
+) -> Result<[String; 6], CommandError> {
+    let (mount_point, within) = place(path)?;
+    let counts = counted(&mount_point, &within, failed)?;
+    if context.output.is_json() {
+        context.output.json(&CountsDocument {
+            path: JsonPath(path),
+            files: counts.files,
+            bytes: counts.bytes,
+            allocated_bytes: counts.allocated_bytes,
+            premigrated_files: counts.premigrated_files,
+            premigrated_bytes: counts.premigrated_bytes,
+            migrated_files: counts.migrated_files,
+            migrated_bytes: counts.migrated_bytes,
+        });
+    }
+    Ok([
+        quantity::bytes_with_unit(counts.bytes),
+        quantity::bytes_with_unit(counts.allocated_bytes),
+        quantity::count(counts.files),
+        quantity::count(counts.premigrated_files),
+        quantity::count(counts.migrated_files),
+        escaped(path),
+    ])
 }
 
 /// Show the space of the managed file systems, and their migrated files
