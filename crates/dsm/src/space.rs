@@ -55,6 +55,17 @@ pub fn find(name: &str) -> Option<SpaceCommand> {
         .map(|(_, command, _)| *command)
 }
 
+/// Objects whose sizes are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// Those that are named.
+    Named,
+    /// All directories at and below the named ones.
+    Directories,
+    /// All directories and files at and below the named ones.
+    Files,
+}
+
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpaceForm {
@@ -67,7 +78,7 @@ pub enum SpaceForm {
         recursive: bool,
     },
     Filesystems,
-    Sizes,
+    Sizes(Extent),
     Queue,
     /// The output of the command itself.
     Plain,
@@ -147,7 +158,12 @@ pub fn plan(
             ..simple(&["hsm", "df"], SpaceForm::Filesystems)
         }),
         SpaceCommand::Du => {
-            let plan = simple(&["hsm", "du"], SpaceForm::Sizes);
+            let extent = match (parsed.has("SUMMARY"), parsed.has("ALLFILES")) {
+                (true, _) => Extent::Named,
+                (false, true) => Extent::Files,
+                (false, false) => Extent::Directories,
+            };
+            let plan = simple(&["hsm", "du"], SpaceForm::Sizes(extent));
             Ok(SpacePlan { paths: or_here(parsed.operands), ..plan })
         }
         SpaceCommand::Queue => Ok(simple(&["hsm", "status"], SpaceForm::Queue)),
@@ -364,7 +380,9 @@ mod tests {
         check("dsmls -f=/l /d", "! give files, or a list with -filelist=, and not both");
         check("dsmdf", "hsm df Filesystems");
         check("dsmdf /fs", "hsm df /fs Filesystems");
-        check("dsmdu /d", "hsm du /d Sizes");
+        check("dsmdu /d", "hsm du /d Sizes(Directories)");
+        check("dsmdu -a /d", "hsm du /d Sizes(Files)");
+        check("dsmdu -Summary", "hsm du . Sizes(Named)");
         check("dsmq", "hsm status Queue");
         check("dsmq -d", "hsm status Queue");
         check("dsmrm 17", "hsm cancel 17 Plain");

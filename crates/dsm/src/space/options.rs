@@ -84,12 +84,13 @@ fn own(command: SpaceCommand) -> &'static [&'static str] {
             "readstartsrecall",
         ],
         SpaceCommand::Reconcile => &["detail", "fileinfo", "orphancheck"],
+        SpaceCommand::Du => &["allfiles", "summary"],
         SpaceCommand::Automig
         | SpaceCommand::Df
         | SpaceCommand::Migquery
         | SpaceCommand::Migundelete
         | SpaceCommand::Queue => &["detail"],
-        SpaceCommand::Attr | SpaceCommand::Du | SpaceCommand::Mighelp | SpaceCommand::Remove => &[],
+        SpaceCommand::Attr | SpaceCommand::Mighelp | SpaceCommand::Remove => &[],
     }
 }
 

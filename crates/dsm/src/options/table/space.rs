@@ -175,5 +175,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         needless("'holdfast hsm add --whole' says which files come back part by part"),
     ),
     flag("FILEINFO", needless("a reconciliation always releases the copies that no file names")),
+    flag("ALLFiles", done("the size of each file")),
+    flag("SUMMary", done("the size of what is named alone, without the directories in it")),
     flag("ORPHANCHECK", done("--dry-run of 'hsm reconcile', which names the stubs without a copy")),
 ];

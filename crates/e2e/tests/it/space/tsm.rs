@@ -136,6 +136,9 @@ fn the_commands_write_what_they_have_always_written() {
     run("dsmls", &[top]);
     run("dsmls", &["-noheader", "-recursive", fs_name]);
     run("dsmdu", &[top]);
+    run("dsmdu", &["-allfiles", top]);
+    run("dsmdu", &[fs_name]);
+    run("dsmdu", &["-summary", fs_name]);
     run("dsmq", &[]);
     run("dsmrecall", &["-preview", top]);
     run("dsmrecall", &["-d", &first]);

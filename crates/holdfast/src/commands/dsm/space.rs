@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use dsm::lines::{
     SpaceFile, SpaceFilesystem, filesystem_heading, filesystem_line, space_heading, space_line,
 };
-use dsm::space::{self, COMMANDS, SpaceCommand, SpaceForm, SpacePlan};
+use dsm::space::{self, COMMANDS, Extent, SpaceCommand, SpaceForm, SpacePlan};
 use serde_json::Value;
 
 use super::child::{self, Child, Event, Outcome};
@@ -161,7 +161,8 @@ fn in_own_words(error: CommandError) -> CommandError {
 
 /// Returns true if the paths go to the command in a list, which may be longer than a command line.
 fn takes_list(plan: &SpacePlan) -> bool {
-    plan.filelist.is_some() || plan.is_flat || matches!(plan.form, SpaceForm::List { .. })
+    let is_long = matches!(plan.form, SpaceForm::List { .. } | SpaceForm::Sizes(_));
+    plan.filelist.is_some() || plan.is_flat || is_long
 }
 
 /// Returns the paths that the command is about. The files directly in a directory stand in its
@@ -171,8 +172,17 @@ fn subjects(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
         Some(list) => local_files::filelist(list, false)?,
         None => plan.paths.clone(),
     };
-    if matches!(plan.form, SpaceForm::List { recursive: false, .. }) {
-        return flat(&paths);
+    match plan.form {
+        SpaceForm::List { recursive: false, .. } => return flat(&paths),
+        SpaceForm::Sizes(extent) if extent != Extent::Named => {
+            let mut found = Vec::new();
+            let has_files = extent == Extent::Files;
+            for path in &paths {
+                descend(&PathBuf::from(OsStr::from_bytes(path)), has_files, &mut found);
+            }
+            return Ok(found);
+        }
+        _ => {}
     }
     if !plan.is_flat || plan.filelist.is_some() {
         return Ok(paths);
@@ -182,6 +192,25 @@ fn subjects(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
         return Err(wrong("no file is there; -recursive goes through directories".to_owned()));
     }
     Ok(files)
+}
+
+/// Collects the directories below `top`, and the files if `has_files` is true, each after what is
+/// in it. The last one is `top`, whatever it is.
+fn descend(top: &Path, has_files: bool, found: &mut Vec<Vec<u8>>) {
+    let is_folder = std::fs::symlink_metadata(top).is_ok_and(|own| own.is_dir());
+    // The process tells which folders cannot be read.
+    let entries = is_folder.then(|| std::fs::read_dir(top).ok()).flatten();
+    let mut entries: Vec<_> = entries.into_iter().flatten().flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            descend(&entry.path(), has_files, found);
+        } else if has_files && kind.is_file() {
+            found.push(bytes(&entry.path()));
+        }
+    }
+    found.push(bytes(top));
 }
 
 /// Puts the files directly in a directory in its place.
@@ -235,7 +264,7 @@ impl Writer<'_> {
                 self.listed(document, context);
             }
             SpaceForm::Filesystems => self.filesystem(document, context),
-            SpaceForm::Sizes => {
+            SpaceForm::Sizes(_) => {
                 let kib = document["bytes"].as_u64().unwrap_or(0).div_ceil(1 << 10);
                 context.output.line(&format!("{kib:<12} {}", shown_path(&document["path"])));
             }
@@ -432,6 +461,19 @@ mod tests {
         assert!(takes_list(&migration) && subjects(&migration).is_err());
         let list = of(SpaceForm::List { heading: true, recursive: false }, false);
         assert!(takes_list(&list) && subjects(&list).expect("no files").is_empty());
+        std::fs::create_dir_all(folder.path().join("a/b")).expect("made");
+        std::fs::write(folder.path().join("a/c"), "").expect("written");
+        let within = |extent| {
+            let found = subjects(&of(SpaceForm::Sizes(extent), false)).expect("paths");
+            let names = found.iter().map(|path| {
+                let name = Path::new(OsStr::from_bytes(path)).strip_prefix(folder.path());
+                name.expect("a path below it").display().to_string()
+            });
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(within(Extent::Files), ["a/b", "a/c", "a", ""]);
+        assert_eq!(within(Extent::Directories), ["a/b", "a", ""]);
+        assert_eq!(within(Extent::Named), [""]);
         let whole = of(SpaceForm::Files { details: false }, false);
         assert!(!takes_list(&whole));
         assert_eq!(subjects(&whole).expect("the folder"), whole.paths);
