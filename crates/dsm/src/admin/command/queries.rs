@@ -35,6 +35,23 @@ const LIBRARY: Parameter = pattern("library_name", "LIBRARY_NAME");
 /// Kind of the names of filespaces: numbers, or bytes whatever their code is.
 const NAME_TYPE: Parameter = may("NAMEType", ValueKind::Word(&["SERVER", "UNIcode", "FSID"]));
 
+/// Kinds of volumes in TSM's history. Here it has the backups of the catalogue.
+const VOLUME_TYPES: &[&str] = &[
+    "All",
+    "DBBackup",
+    "DBDump",
+    "DBRpf",
+    "DBSnapshot",
+    "EXPort",
+    "BACKUPSET",
+    "REMote",
+    "RPFile",
+    "RPFSnapshot",
+    "STGDelete",
+    "STGNew",
+    "STGReuse",
+];
+
 fn is_admin(request: &Request) -> bool {
     request.text("Type") == Some("ADMINISTRATIVE")
 }
@@ -220,7 +237,16 @@ pub(super) static QUERIES: &[Command] = &[
             NODE,
             may("DOmain", ValueKind::List).filter("DOMAIN_NAME"),
             may("Type", ValueKind::Word(&["Client", "NAS", "Server", "Any", "OBJECTClient"]))
-                .accepted("every node is a client"),
+                .choices(
+                    "NODETYPE",
+                    &[
+                        choice("ANY", "*"),
+                        choice("CLIENT", "CLIENT"),
+                        choice("NAS", "NAS"),
+                        choice("SERVER", "SERVER"),
+                        choice("OBJECTCLIENT", "OBJECTCLIENT"),
+                    ],
+                ),
             may("AUTHentication", ValueKind::Text).accepted("every node has a certificate"),
             FORMAT,
         ],
@@ -298,8 +324,15 @@ pub(super) static QUERIES: &[Command] = &[
         &[
             pattern("session_number", "SESSION_ID"),
             may("CLIENTName", ValueKind::List).filter("CLIENT_NAME"),
-            may("Type", ValueKind::Word(&["Any", "Node", "Admin", "Server"]))
-                .accepted("the server reports the sessions of nodes"),
+            may("Type", ValueKind::Word(&["Any", "Node", "Admin", "Server"])).choices(
+                "SESSION_TYPE",
+                &[
+                    choice("ANY", "*"),
+                    choice("NODE", "Node"),
+                    choice("ADMIN", "Admin"),
+                    choice("SERVER", "Server"),
+                ],
+            ),
             FORMAT.accepted("everything is always shown"),
         ],
         |_| &report::SESSION,
@@ -327,7 +360,24 @@ pub(super) static QUERIES: &[Command] = &[
     query("SYStem", &[], |_| &report::STATUS, "`admin servers`; one query for each other noun"),
     query(
         "VOLHistory",
-        &[may("Type", ValueKind::Text).accepted("the history has the backups of the catalogue")],
+        &[may("Type", ValueKind::Word(VOLUME_TYPES)).choices(
+            "TYPE",
+            &[
+                choice("ALL", "*"),
+                choice("DBBACKUP", "BACKUP*"),
+                choice("DBDUMP", "DBDUMP"),
+                choice("DBRPF", "DBRPF"),
+                choice("DBSNAPSHOT", "DBSNAPSHOT"),
+                choice("EXPORT", "EXPORT"),
+                choice("BACKUPSET", "BACKUPSET"),
+                choice("REMOTE", "REMOTE"),
+                choice("RPFILE", "RPFILE"),
+                choice("RPFSNAPSHOT", "RPFSNAPSHOT"),
+                choice("STGDELETE", "STGDELETE"),
+                choice("STGNEW", "STGNEW"),
+                choice("STGREUSE", "STGREUSE"),
+            ],
+        )],
         |_| &report::DBBACKUP,
         "`admin catalog list`",
     ),

@@ -67,6 +67,10 @@ fn queries_have_conditions() {
     check("q no", "NODES");
     check("q n web* f=d", "NODES NODE_NAME=web* detailed");
     check("Query NODE anna,bert DOmain=standard", "NODES NODE_NAME=anna,bert DOMAIN_NAME=standard");
+    check("q no type=nas", "NODES NODETYPE=NAS");
+    check("q ses t=node", "SESSIONS SESSION_TYPE=Node");
+    check("q volh t=dbb", "VOLHISTORY TYPE=BACKUP*");
+    check("q volh t=stgn", "VOLHISTORY TYPE=STGNEW");
     check("q fi anna 2 namet=fsid", "FILESPACES NODE_NAME=anna FILESPACE_ID=2");
     check("q occ anna 2,3 nametype=fsid", "OCCUPANCY NODE_NAME=anna FILESPACE_ID=2,3");
     check("q fi anna /home namet=uni", "FILESPACES NODE_NAME=anna FILESPACE_NAME=/home");
