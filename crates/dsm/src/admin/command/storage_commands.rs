@@ -10,7 +10,7 @@ const POOL: Parameter = need("pool_name", ValueKind::One(Noun::Pool));
 const VOLUME: Parameter = need("volume_name", ValueKind::Several(Noun::Volume));
 const LIBRARY: Parameter = need("library_name", ValueKind::One(Noun::Library));
 const DURATION: Parameter = may("DUration", ValueKind::Text)
-    .refused("a run goes to its end; the next one goes on where an interrupted one stopped");
+    .accepted("a run goes to its end; the next one goes on where an interrupted one stopped");
 const BARCODES: &str = "volumes are found by their barcodes";
 const LABEL_CHECK: Parameter =
     may("CHECKLabel", ValueKind::Text).accepted("labels are checked when volumes are mounted");

@@ -323,6 +323,7 @@ fn schedules_are_changed_or_refused() {
 
 #[test]
 fn storage_is_tended() {
+    check("expi i du=60", "admin expire | ANR0812I Inventory expiration completed for all nodes.");
     check(
         "expi i node=anna",
         "admin expire --node=anna | ANR0812I Inventory expiration completed for node anna.",
