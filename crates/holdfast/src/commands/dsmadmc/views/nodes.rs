@@ -136,8 +136,8 @@ pub(super) fn filespaces(
     Ok(())
 }
 
-/// Returns the last of `backups`, newest first, that is one of files. What space management has sent
-/// tells nothing about the client.
+/// Returns the last of `backups`, newest first, that is one of files. What space management has
+/// sent tells nothing about the client.
 fn last_of_files(backups: Vec<Backup>) -> Option<Backup> {
     backups.into_iter().find(|backup| !backup.is_migration())
 }
