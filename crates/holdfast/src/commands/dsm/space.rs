@@ -184,10 +184,14 @@ fn subjects(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
         }
         _ => {}
     }
-    if !plan.is_flat || plan.filelist.is_some() {
+    if !plan.is_flat {
         return Ok(paths);
     }
-    let files = flat(&paths)?;
+    let files: Vec<Vec<u8>> = match &plan.filelist {
+        // A directory of a list stands for itself, and nothing in it is meant.
+        Some(_) => paths.into_iter().filter(|path| !local_files::is_directory(path)).collect(),
+        None => flat(&paths)?,
+    };
     if files.is_empty() {
         return Err(wrong("no file is there; -recursive goes through directories".to_owned()));
     }
@@ -461,6 +465,12 @@ mod tests {
         assert!(takes_list(&migration) && subjects(&migration).is_err());
         let list = of(SpaceForm::List { heading: true, recursive: false }, false);
         assert!(takes_list(&list) && subjects(&list).expect("no files").is_empty());
+        let listed = tempfile::NamedTempFile::new().expect("a list");
+        std::fs::write(listed.path(), format!("{}\n/no/file\n", folder.path().display()))
+            .expect("written");
+        let filelist = Some(bytes(listed.path()));
+        let of_list = SpacePlan { filelist, ..of(SpaceForm::Files { details: false }, true) };
+        assert_eq!(subjects(&of_list).expect("a file"), [b"/no/file"]);
         std::fs::create_dir_all(folder.path().join("a/b")).expect("made");
         std::fs::write(folder.path().join("a/c"), "").expect("written");
         let within = |extent| {
