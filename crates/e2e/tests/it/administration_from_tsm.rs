@@ -261,6 +261,7 @@ fn refusals_have_tsm_s_numbers_and_return_codes() {
     let scene = Scene::new();
     let refused = |command: &str, code, text: &str| refused(&scene.server, command, code, text);
     refused("q pr", 11, "ANR0944E QUERY PROCESS: No active processes found.");
+    refused("cancel session all", 11, "there is no session under way");
     refused("select 1 from backups where node_name='NOBODY'", 11, "there is no node NOBODY");
     refused("delete from nodes", 2, "ANR2000E");
     refused("select x from nodes", 3, "ANR2940E SELECT: There is no column X.");

@@ -48,6 +48,8 @@ pub enum Work {
     CancelSession {
         number: u64,
     },
+    /// Cancels all events that run at nodes.
+    CancelSessions,
     /// Cancels the event with this number, at the server.
     CancelProcess {
         number: u64,

@@ -3,6 +3,7 @@
 use super::definition::{Action, Command, Request};
 use super::parameter::{Noun, Parameter, ValueKind, WAIT, may, need};
 use super::plan::{Line, Plan, Program, Work};
+use crate::admin::abbreviation::stands_for;
 use crate::admin::message::{Message, ReturnCode};
 
 const BY_ITSELF: &str = "the server decides it by itself";
@@ -330,12 +331,9 @@ pub(super) static COMMANDS: &[Command] = &[
     command(
         "CANcel",
         "SEssion",
-        &[need("session_number", ValueKind::Number)],
-        |request| {
-            let number = request.number("session_number").unwrap_or_default();
-            Ok(Plan::Work(Work::CancelSession { number }))
-        },
-        "`admin event cancel --node`",
+        &[need("session_number", ValueKind::Text)],
+        cancel_sessions,
+        "`admin event cancel --node`; ALL stands for the sessions that run",
     ),
     command(
         "CANcel",
@@ -399,6 +397,18 @@ pub(super) static COMMANDS: &[Command] = &[
     program("ROLLBack", &[], Program::Commit, "nothing: what a command has done stays done"),
     program("ITEMCommit", &[], Program::Commit, "nothing: each command is a transaction"),
 ];
+
+fn cancel_sessions(request: &Request) -> Result<Plan, Message> {
+    let given = request.required("session_number");
+    if stands_for(&given, "ALl") {
+        return Ok(Plan::Work(Work::CancelSessions));
+    }
+    let number = given.parse().map_err(|_| {
+        let command = request.command.name();
+        Message::invalid_value(&command, "SESSION_NUMBER", &given, "a whole number, or ALL")
+    })?;
+    Ok(Plan::Work(Work::CancelSession { number }))
+}
 
 fn expire(request: &Request) -> Result<Plan, Message> {
     let line = |node: Option<&String>| {

@@ -367,6 +367,12 @@ fn storage_is_tended() {
         "admin library checkout lib V00002 | ANR8438I Volume V00002 checked out of library lib.",
     );
     check("can se 17", "CancelSession { number: 17 }");
+    check("cancel session al", "CancelSessions");
+    check(
+        "cancel session x",
+        "ANR2021E CANCEL SESSION: x is no value of SESSION_NUMBER; give a whole number, or ALL. \
+         (3)",
+    );
     check("can req 3", "admin queue cancel 3 | ANR8348I Request 3 canceled.");
     check("halt", "Halt");
 }

@@ -42,6 +42,7 @@ pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Messag
         Work::CopyOptionSet { from, to } => copy_option_set(&mut link.admin, from, to),
         Work::AddStatements { set, statements } => add_statements(&mut link.admin, set, statements),
         Work::CancelSession { number } => cancel(&mut link.admin, *number, true),
+        Work::CancelSessions => cancel_all(&mut link.admin),
         Work::CancelProcess { number } => cancel(&mut link.admin, *number, false),
         Work::RemoveFilespaces { node, names, are_numbers } => {
             return remove_filespaces(node, names, *are_numbers, command, link);
@@ -181,6 +182,22 @@ fn cancel(admin: &mut Admin, number: u64, at_node: bool) -> Result<Message, Comm
     let node = event.node.as_ref().map_or_else(String::new, |node| format!(" of node {node}"));
     let text = format!("Canceling {what} {number}{node}: schedule {}.", event.schedule);
     Ok(Message::done(numbers, text))
+}
+
+/// Cancels the work of all events that run at nodes.
+fn cancel_all(admin: &mut Admin) -> Result<Message, CommandError> {
+    let events = admin.scheduled_events(&EventFilter::default(), EVENTS_MAX, false)?;
+    let is_session = |event: &&ScheduledEvent| event.is_running() && event.node.is_some();
+    let running: Vec<&ScheduledEvent> = events.iter().filter(is_session).collect();
+    for event in &running {
+        admin.control_events(&event.schedule, event.node.as_deref(), EventControl::Cancel)?;
+    }
+    let text = match running.len() {
+        0 => return Err(missing("there is no session under way")),
+        1 => "Canceling 1 session.".to_owned(),
+        count => format!("Canceling {count} sessions."),
+    };
+    Ok(Message::done("ANR0490I", text))
 }
 
 fn reclaim(
