@@ -300,13 +300,13 @@ impl Writer<'_> {
         self.wanted.len() < before
     }
 
-    /// Writes what the process has not told: directories, and file systems that are not managed.
-    /// Returns the exit code.
+    /// Writes what the process has not told: what is no file, and file systems that are not
+    /// managed. Returns the exit code.
     fn end(&mut self, context: &mut Context) -> Result<u8, CommandError> {
         if let SpaceForm::List { heading, recursive } = self.plan.form
             && !self.is_json
         {
-            for (name, found) in directories(&self.plan.paths, recursive)? {
+            for (name, found) in others(&self.plan.paths, recursive)? {
                 self.head(heading, &[space_heading()], context);
                 let (bytes, allocated_bytes) = (found.len(), found.blocks() * BLOCK_BYTES);
                 let name = model::escaped(&name);
@@ -380,11 +380,9 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the directories in the directories `paths`, by their names within them.
-fn directories(
-    paths: &[Vec<u8>],
-    recursive: bool,
-) -> Result<Vec<(Vec<u8>, Metadata)>, CommandError> {
+/// Returns what is no regular file in the directories `paths`: directories, symbolic links and
+/// others, by their names within them.
+fn others(paths: &[Vec<u8>], recursive: bool) -> Result<Vec<(Vec<u8>, Metadata)>, CommandError> {
     let mut found = Vec::new();
     for path in paths {
         let top = crate::path::absolute(Path::new(OsStr::from_bytes(path)))?;
@@ -395,10 +393,10 @@ fn directories(
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let (Ok(own), path) = (entry.metadata(), entry.path()) else { continue };
                 let within = bytes(path.strip_prefix(&top).unwrap_or(&path));
-                if !own.is_dir() {
+                if own.is_file() {
                     continue;
                 }
-                if recursive {
+                if recursive && own.is_dir() {
                     waiting.push(path);
                 }
                 found.push((within, own));
@@ -449,6 +447,20 @@ mod tests {
         // The order of a list stays.
         let paths = [[&top[..], b"/b"].concat(), file];
         assert_eq!(flat(&paths).expect("files"), paths);
+    }
+
+    #[test]
+    fn links_are_listed_beside_directories() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("below")).expect("made");
+        std::fs::write(folder.path().join("below/file"), "").expect("written");
+        std::os::unix::fs::symlink("below", folder.path().join("link")).expect("made");
+        let names = |recursive| {
+            let found = others(&[bytes(folder.path())], recursive).expect("names");
+            found.into_iter().map(|(name, _)| model::escaped(&name)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(false), ["below", "link"]);
+        assert_eq!(names(true), ["below", "link"], "a link is not followed");
     }
 
     #[test]
