@@ -428,7 +428,13 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         (_, [_, _]) if TO_TIMES.contains(&name) => (format!("db2_to_date({all})"), true),
         ("LAST_DAY", [_]) => (format!("db2_last_day({all})"), true),
         ("DECODE", [_, _, _, ..]) => (decode(arguments), any_time),
+        ("STRIP", [value, side, rest @ ..]) => (strip(value, side, rest), false),
         ("STRIP", _) => (format!("TRIM({all})"), false),
+        ("CHAR_LENGTH" | "CHARACTER_LENGTH", [_]) => (format!("LENGTH({all})"), false),
+        ("GREATEST", [_, _, ..]) => (format!("MAX({all})"), any_time),
+        ("LEAST", [_, _, ..]) => (format!("MIN({all})"), any_time),
+        ("NVL2", [value, one, other]) => (present(value, one, other), any_time),
+        ("ADD_MONTHS", [day, months]) => (format!("db2_shift({day}, {months}, 'MONTH')"), true),
         ("POSSTR", _) => (format!("INSTR({all})"), false),
         ("LOCATE", [needle, text]) => (format!("INSTR({text}, {needle})"), false),
         ("LEFT", [value, length]) => (format!("SUBSTR({value}, 1, {length})"), false),
@@ -445,7 +451,7 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
             "CHAR" | "VARCHAR" | "DAYS" | "YEAR" | "MONTH" | "DAY" | "HOUR" | "MINUTE" | "SECOND"
             | "DAYOFWEEK" | "DAYNAME" | "MONTHNAME" | "MIDNIGHT_SECONDS" | "TIMESTAMPDIFF"
             | "TRANSLATE" | "DIGITS" | "FLOOR" | "REPEAT" | "MICROSECOND" | "DAYOFYEAR" | "WEEK"
-            | "QUARTER" | "JULIAN_DAY",
+            | "WEEK_ISO" | "QUARTER" | "JULIAN_DAY",
             _,
         ) => {
             let name = if matches!(name, "CHAR" | "VARCHAR") { "text" } else { name };
@@ -454,6 +460,23 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         _ => (format!("{name}({all})"), false),
     };
     Item::operand(sql, is_time)
+}
+
+/// Translates NVL2(value, one, other): `one` if there is a value, and otherwise `other`.
+fn present(value: &str, one: &str, other: &str) -> String {
+    format!("CASE WHEN {value} IS NOT NULL THEN {one} ELSE {other} END")
+}
+
+/// Translates STRIP(value, side, letter), where the side is a word such as LEADING, or its first
+/// letter.
+fn strip(value: &str, side: &str, letter: &[String]) -> String {
+    let function = match side {
+        "L" | "LEADING" => "LTRIM",
+        "T" | "TRAILING" => "RTRIM",
+        _ => "TRIM",
+    };
+    let letter = letter.first().map_or_else(String::new, |letter| format!(", {letter}"));
+    format!("{function}({value}{letter})")
 }
 
 /// Translates DECODE(value, one, its result, other, its result, ..., result of all others).

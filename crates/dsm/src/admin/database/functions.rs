@@ -27,7 +27,7 @@ const SECONDS_END: usize = "2026-11-26 15:20:30".len();
 type Function = fn(&Context<'_>) -> Result<Option<Value>>;
 
 /// Functions with their numbers of arguments.
-const FUNCTIONS: [(&str, i32, Function); 34] = [
+const FUNCTIONS: [(&str, i32, Function); 35] = [
     ("db2_shift", 3, shift),
     ("db2_between", 2, between),
     ("db2_timestampdiff", 2, timestampdiff),
@@ -62,6 +62,7 @@ const FUNCTIONS: [(&str, i32, Function); 34] = [
     }),
     ("db2_dayofyear", 1, |context| part(context, |time| time.day_of_year().into())),
     ("db2_week", 1, |context| part(context, week)),
+    ("db2_week_iso", 1, |context| part(context, |time| time.date().iso_week_date().week().into())),
     ("db2_quarter", 1, |context| part(context, |time| (i64::from(time.month()) + 2) / 3)),
     ("db2_julian_day", 1, julian_day),
     ("db2_last_day", 1, |context| {
