@@ -79,6 +79,7 @@ pub enum SpaceForm {
     },
     Filesystems,
     Sizes(Extent),
+    /// Recalls that wait for files at and below the paths, or all.
     Queue,
     /// The output of the command itself.
     Plain,
@@ -166,7 +167,9 @@ pub fn plan(
             let plan = simple(&["hsm", "du"], SpaceForm::Sizes(extent));
             Ok(SpacePlan { paths: or_here(parsed.operands), ..plan })
         }
-        SpaceCommand::Queue => Ok(simple(&["hsm", "status"], SpaceForm::Queue)),
+        SpaceCommand::Queue => {
+            Ok(SpacePlan { paths: parsed.operands, ..simple(&["hsm", "status"], SpaceForm::Queue) })
+        }
         SpaceCommand::Remove => {
             let plan = simple(&["hsm", "cancel"], SpaceForm::Plain);
             with_operand(plan, &parsed, "name the number of the recall, which dsmq shows")
@@ -385,6 +388,7 @@ mod tests {
         check("dsmdu -Summary", "hsm du . Sizes(Named)");
         check("dsmq", "hsm status Queue");
         check("dsmq -d", "hsm status Queue");
+        check("dsmq /fs", "hsm status /fs Queue");
         check("dsmrm 17", "hsm cancel 17 Plain");
         check("dsmrm", "! name the number of the recall, which dsmq shows");
         check("dsmreconcile /fs", "hsm reconcile /fs Plain");

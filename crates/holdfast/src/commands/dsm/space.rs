@@ -81,7 +81,8 @@ fn execute(
     if shows_documents {
         line.push("--json".into());
     }
-    let takes_paths = plan.form != SpaceForm::Filesystems && !is_listed && !paths.is_empty();
+    let is_filtered = matches!(plan.form, SpaceForm::Filesystems | SpaceForm::Queue);
+    let takes_paths = !is_filtered && !is_listed && !paths.is_empty();
     if takes_paths {
         line.extend(paths.iter().map(|path| OsStr::from_bytes(path).to_owned()));
     }
@@ -254,7 +255,12 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn document(&mut self, document: &Value, context: &mut Context) {
-        if self.plan.form == SpaceForm::Filesystems && !self.is_wanted(document) {
+        let is_left_out = match self.plan.form {
+            SpaceForm::Filesystems => !self.is_wanted(document),
+            SpaceForm::Queue => !self.is_below(document),
+            _ => false,
+        };
+        if is_left_out {
             return;
         }
         if self.is_json {
@@ -298,6 +304,18 @@ impl Writer<'_> {
         let before = self.wanted.len();
         self.wanted.retain(|wanted| *wanted != name);
         self.wanted.len() < before
+    }
+
+    /// Returns true if the file of a recall is one of the paths or below one, or if there are none.
+    fn is_below(&self, document: &Value) -> bool {
+        let path = crate::path::from_json(&document["path"]).unwrap_or_default();
+        let has_it = |top: &Vec<u8>| {
+            let top = crate::path::absolute(Path::new(OsStr::from_bytes(top))).unwrap_or_default();
+            let top = top.strip_suffix(b"/").unwrap_or(&top);
+            path.strip_prefix(top)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        self.plan.paths.is_empty() || self.plan.paths.iter().any(has_it)
     }
 
     /// Writes what the process has not told: what is no file, and file systems that are not
@@ -447,6 +465,20 @@ mod tests {
         // The order of a list stays.
         let paths = [[&top[..], b"/b"].concat(), file];
         assert_eq!(flat(&paths).expect("files"), paths);
+    }
+
+    #[test]
+    fn recalls_are_those_of_the_named_file_system() {
+        let shown = |paths: &[&str], path: &str| {
+            let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+            let (line, form) = (Vec::new(), SpaceForm::Queue);
+            let plan = SpacePlan { line, paths, filelist: None, is_flat: false, form };
+            let writer =
+                Writer { plan: &plan, is_json: false, is_headed: false, wanted: Vec::new() };
+            writer.is_below(&serde_json::json!({ "path": path }))
+        };
+        assert!(shown(&[], "/fs/a") && shown(&["/fs"], "/fs/a") && shown(&["/o", "/fs/"], "/fs/a"));
+        assert!(!shown(&["/f"], "/fs/a") && shown(&["/"], "/fs/a"));
     }
 
     #[test]
