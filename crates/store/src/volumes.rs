@@ -31,8 +31,8 @@ pub use fetch::EarlyRequests;
 pub use holdings::Volumes;
 pub use libraries::{Devices, LibrarySettings, LibraryWork, NewLibrary};
 pub use listing::{
-    DriveState, DriveSummary, LibraryOutage, LibrarySummary, QueueEntry, VolumeFilter, VolumeKey,
-    VolumeSummary,
+    DriveErrors, DriveState, DriveSummary, LibraryOutage, LibrarySummary, QueueEntry, VolumeFilter,
+    VolumeKey, VolumeSummary,
 };
 pub use tape::schedule::Kind as ReadKind;
 pub use tape::scsi::{Element, ElementKind};

@@ -77,6 +77,7 @@ impl Operator {
             is_writing: false,
             problem: None,
             is_away: false,
+            errors: 0,
         };
         {
             let mut state = self.shared.state();
@@ -302,6 +303,7 @@ impl Operator {
             is_idle: !bench.is_busy,
             is_writing: bench.is_writing,
             problem: bench.problem.clone(),
+            errors: bench.errors,
             outage: self.shared.outage_of(bench.address),
         };
         state.drives.values().map(shown).collect()

@@ -516,6 +516,7 @@ impl<'a> GroupWriter<'a> {
             self.failures += 1;
             return self.check_failures(&reason);
         }
+        lent.count_error();
         self.leave_alone(volume, &reason)
     }
 

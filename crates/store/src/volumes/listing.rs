@@ -50,6 +50,16 @@ pub struct LibraryOutage {
     pub since: ServerTime,
 }
 
+/// Errors at a drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriveErrors {
+    pub library: String,
+    /// Element address of the drive, or its number if the library is a folder.
+    pub drive: u16,
+    /// Number of errors since the server opened the library.
+    pub errors: u64,
+}
+
 /// A drive of a library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveSummary {
@@ -65,6 +75,8 @@ pub struct DriveSummary {
     /// Time since which the connection to the drive is away.
     pub away_since: Option<ServerTime>,
     pub wants_cleaning: bool,
+    /// Number of errors at the drive since the server opened the library.
+    pub errors: u64,
 }
 
 /// State of a drive.
@@ -141,6 +153,24 @@ impl Volumes {
         };
         sites.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(sites.iter().map(|site| self.describe_library(site, has_inventory)).collect())
+    }
+
+    /// Lists the drives of all changers with their errors, and those of folders that had some. No
+    /// device is asked.
+    pub fn drive_errors(&self) -> Vec<DriveErrors> {
+        let mut all = Vec::new();
+        for site in self.sites() {
+            let Ok(operator) = &site.operator else { continue };
+            let drives = operator.drives().into_iter();
+            let shown = drives.filter(|drive| drive.errors > 0 || !site.is_folder());
+            all.extend(shown.map(|drive| DriveErrors {
+                library: site.name.clone(),
+                drive: drive.address,
+                errors: drive.errors,
+            }));
+        }
+        all.sort_unstable_by(|a, b| (&a.library, a.drive).cmp(&(&b.library, b.drive)));
+        all
     }
 
     /// Lists the libraries and drives that do not answer.
@@ -310,6 +340,7 @@ fn drive(status: &DriveStatus) -> DriveSummary {
         },
         away_since: status.outage.as_ref().map(|outage| outage.since),
         wants_cleaning: false,
+        errors: status.errors,
     }
 }
 
@@ -349,8 +380,9 @@ mod tests {
         let name = || VolumeName::new("A00001").ok();
         let check = |volume, is_idle, is_writing, problem: Option<&str>, expected| {
             let problem = problem.map(str::to_owned);
+            let (address, errors, outage) = (7, 0, None);
             let status =
-                DriveStatus { address: 7, volume, is_idle, is_writing, problem, outage: None };
+                DriveStatus { address, volume, is_idle, is_writing, problem, errors, outage };
             assert_eq!(drive(&status).state, expected);
         };
         check(None, true, false, None, DriveState::Empty);

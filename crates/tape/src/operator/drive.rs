@@ -191,6 +191,7 @@ impl DriveThread {
     /// Reports why a mount has failed.
     fn report_mount(&self, volume: VolumeId, error: MountError) {
         let is_changer = matches!(error, MountError::Changer(_));
+        let is_unreadable = matches!(error, MountError::Volume(_));
         let (absence, event) = match error {
             MountError::Drive(reason) => return self.fail(&reason),
             MountError::Volume(error) => {
@@ -207,6 +208,9 @@ impl DriveThread {
         };
         self.shared.tell(event);
         self.report(|state, now, id| {
+            if is_unreadable {
+                state.count_error(id);
+            }
             state.schedule.drive_free(id);
             state.lose(now, volume, absence);
             if is_changer {
@@ -223,6 +227,7 @@ impl DriveThread {
         let is_away = self.shared.outage_of(self.address).is_some();
         self.report(|state, now, id| {
             let bench = state.drives.get_mut(&id).expect("the drive of this thread");
+            bench.errors += 1;
             bench.is_away = is_away;
             if bench.problem.replace(reason.to_owned()).is_none() {
                 state.working -= 1;
@@ -263,10 +268,14 @@ impl DriveThread {
             }
             Err(error) => {
                 let reason = model::chain(&error);
-                if !matches!(error, VolumeError::Handover(_)) {
+                let is_of_volume = !matches!(error, VolumeError::Handover(_));
+                if is_of_volume {
                     self.shared.tell(Event::Damaged { volume, reason: reason.clone() });
                 }
                 self.report(|state, now, id| {
+                    if is_of_volume {
+                        state.count_error(id);
+                    }
                     if let Some(object) = state.objects.get_mut(&object) {
                         object.failure = Some(reason);
                     }
@@ -369,7 +378,13 @@ impl DriveThread {
             // Another drive may work, so the loan waits again.
             Err(MountError::Drive(reason)) => return self.lend_again(&volume, borrower, &reason),
             Err(error) => {
-                self.report(|state, now, id| state.schedule.given_back(now, id, None));
+                let is_unreadable = matches!(error, MountError::Volume(_));
+                self.report(|state, now, id| {
+                    if is_unreadable {
+                        state.count_error(id);
+                    }
+                    state.schedule.given_back(now, id, None);
+                });
                 // A borrower that has gone needs no answer.
                 drop(borrower.send(Err(loan_error(volume.name, error))));
                 return;

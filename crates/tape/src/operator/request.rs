@@ -86,6 +86,9 @@ pub struct DriveStatus {
     pub is_writing: bool,
     /// Reason why the drive is not used, if it has failed.
     pub problem: Option<String>,
+    /// Number of errors since the library was opened: failures of the drive, and volumes that could
+    /// not be read or written in it.
+    pub errors: u64,
     /// Absence of the line to the drive. The line is made again by itself.
     pub outage: Option<Outage>,
 }

@@ -82,6 +82,8 @@ pub(super) struct Bench {
     pub(super) problem: Option<String>,
     /// True if the drive failed only because its line was away.
     pub(super) is_away: bool,
+    /// Number of errors at the drive since the library was opened.
+    pub(super) errors: u64,
 }
 
 /// The schedule, and everybody who waits for its decisions.
@@ -400,6 +402,11 @@ impl State {
         drop(bench.tasks.send(task));
     }
 
+    /// Counts an error at the drive.
+    pub(super) fn count_error(&mut self, drive: DriveId) {
+        self.drives.get_mut(&drive).expect("a drive of this library").errors += 1;
+    }
+
     fn answer(&mut self, object: ObjectId, waiters: &[Waiter], result: &Result<(), ReadError>) {
         for waiter in waiters {
             if let Some(waiting) = self.waiters.remove(&waiter.id) {
@@ -448,6 +455,11 @@ impl Loan {
     /// Notes that the volume has another label now.
     pub fn relabelled(&mut self, label: Label) {
         self.label = Some(label);
+    }
+
+    /// Counts an error of the volume at the drive that writes it.
+    pub fn count_error(&self) {
+        self.shared.state().count_error(self.drive);
     }
 
     /// Notes that the drive has failed: it is not used any more.

@@ -276,6 +276,8 @@ fn a_copy_serves_where_the_first_is_damaged_or_away() {
         _ => None,
     });
     assert_eq!(Vec::from_iter(blamed), [yard.volumes[0].id; 2]);
+    let counted: u64 = yard.operator.drives().iter().map(|drive| drive.errors).sum();
+    assert_eq!(counted, 2, "each error counts at the drive in which it was met");
     yard.operator.volume_absent(yard.volumes[1].id, Absence::Offsite);
     let refused = yard.operator.ask(
         ReadRequest {
@@ -313,6 +315,8 @@ fn another_drive_takes_over_from_one_that_dies() {
     let broken: Vec<_> = broken.iter().map(|drive| drive.problem.is_some()).collect();
     assert_eq!(broken.iter().position(|broken| *broken), Some(drive));
     assert_eq!(broken.iter().filter(|broken| **broken).count(), 1);
+    let errors: Vec<_> = yard.operator.drives().iter().map(|drive| drive.errors).collect();
+    assert_eq!((errors[drive], errors.iter().sum::<u64>()), (1, 1), "{errors:?}");
 }
 
 #[test]
