@@ -1,5 +1,5 @@
 //! Metrics in the text format of Prometheus. Labels are bounded: domains, pools, libraries,
-//! states and kinds, never nodes or people.
+//! drives, states and kinds, never nodes or people.
 
 mod backups;
 mod domains;

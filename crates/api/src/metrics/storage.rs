@@ -16,6 +16,7 @@ pub(super) fn add(desk: &Desk, text: &mut Text) -> Answer<()> {
     pools(desk, text)?;
     packs(desk, text)?;
     volumes(desk, text)?;
+    drives(desk, text);
     commits(desk, text);
     Ok(())
 }
@@ -79,6 +80,16 @@ fn volumes(desk: &Desk, text: &mut Text) -> Answer<()> {
     let queue = store.volumes.queue(None).map_or(0, |queue| queue.len());
     text.gauge("holdfast_recall_queue", "Readers that wait for volumes.", queue);
     Ok(())
+}
+
+fn drives(desk: &Desk, text: &mut Text) {
+    let name = "holdfast_drive_errors_total";
+    let help = "Failures of the drive, and volumes that could not be read or written in it.";
+    text.family(name, "counter", help);
+    for one in desk.store().volumes.drive_errors() {
+        let labels = [("library", &one.library[..]), ("drive", &one.drive.to_string())];
+        text.value(name, &labels, one.errors);
+    }
 }
 
 fn commits(desk: &Desk, text: &mut Text) {

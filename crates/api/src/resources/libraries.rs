@@ -94,6 +94,9 @@ struct DriveDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     wants_cleaning: bool,
+    /// Number of errors since the server opened the library: failures of the drive, and volumes that
+    /// could not be read or written in it.
+    errors: u64,
 }
 
 /// A new library: a changer with its drives, or a folder.
@@ -242,6 +245,7 @@ fn drive(summary: DriveSummary) -> DriveDocument {
         state,
         problem: summary.problem,
         wants_cleaning: summary.wants_cleaning,
+        errors: summary.errors,
     }
 }
 

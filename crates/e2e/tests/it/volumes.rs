@@ -181,6 +181,12 @@ fn damage_on_a_volume_costs_what_it_hits() {
     // A quantum has at most 2 MiB, and a block may hold parts of two quanta. Each file has 100 kB.
     assert!((1..=45).contains(&failed), "number of failed files: {failed}");
     assert!(errors.unwrap() < 10, "{errors:?}");
+    let metrics = scene.server.try_admin(&["api", "GET", "/metrics"]).expect(&[0]).stdout;
+    let drives = metrics.lines().filter(|line| line.starts_with("holdfast_drive_errors_total{"));
+    let at_drives: u64 = drives
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(Some(at_drives), errors, "{metrics}");
     // After the repair, everything is restored.
     damage(&file_of(&folder, &name));
     scene.server.restart();
