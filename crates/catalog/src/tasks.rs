@@ -27,15 +27,17 @@ pub struct LoggedRun {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskEnd {
     pub at: ServerTime,
-    /// TSM's return code: 0 for success, [`Self::WARNED`] or [`Self::FAILED`].
+    /// TSM's return code: 0 for success, [`Self::WARNED`], [`Self::CANCELLED`] or [`Self::FAILED`].
     pub code: u8,
-    /// Reason of a warning or failure; empty after a success.
+    /// Reason of another end than a success; empty after a success.
     pub reason: String,
 }
 
 impl TaskEnd {
     /// Code of a run that did a part of its work.
     pub const WARNED: u8 = 4;
+    /// Code of a run that a person has cancelled. The next run does the rest.
+    pub const CANCELLED: u8 = 8;
     /// Code of a run that failed.
     pub const FAILED: u8 = 12;
 }

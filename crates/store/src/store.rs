@@ -44,6 +44,7 @@ use crate::folder::error::OpenError;
 use crate::folder::hold;
 use crate::folder::secrets::Secrets;
 use crate::intake::opener::Opener;
+use crate::lifecycle::tasks::Tasks;
 use crate::ownership::{LostOwnership, Ownership};
 use crate::pools::buckets::Buckets;
 use crate::pools::place::{self, Stores};
@@ -116,6 +117,8 @@ pub struct Store {
     pub stopping: AtomicBool,
     /// Sums over the backups that have ended at this server.
     pub tallies: Tallies,
+    /// Tasks that this server begins by itself.
+    pub tasks: Tasks,
 }
 
 /// A chunk, and the key under which the index has it.
@@ -232,6 +235,7 @@ impl Store {
             contacts: Contacts::default(),
             stopping: AtomicBool::new(false),
             tallies: Tallies::default(),
+            tasks: Tasks::default(),
         };
         if let Some(fleet) = &store.fleet {
             if let Some(last) = opened.last {

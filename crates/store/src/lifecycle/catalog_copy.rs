@@ -28,12 +28,13 @@ use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
 use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
 use pool::{Filler, Pools};
+use serde_json::{Value, json};
 
 use crate::error::StoreError;
 use crate::folder::config::CATALOG_FILE;
 use crate::lifecycle::catalog_check::{self, CatalogCheck};
 use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
-use crate::lifecycle::tasks::{self, Task};
+use crate::lifecycle::tasks::{self, OpenRun, Task};
 use crate::store::{CATALOG_DOMAIN, Store};
 
 /// Name of the file with the catalogue of one moment. The file exists while a copy is made.
@@ -84,6 +85,13 @@ pub struct Outcome {
     pub bytes_new: u64,
     /// Reason why the copy replaces no other one; `None` if it may.
     pub doubt: Option<String>,
+}
+
+impl Outcome {
+    /// Returns the numbers for programs.
+    pub(crate) fn numbers(&self) -> Value {
+        json!({ "done": self.bytes_done, "total": self.bytes, "bytes_new": self.bytes_new })
+    }
 }
 
 /// Function that a run calls with its progress. It returns false to cancel the run.
@@ -441,12 +449,15 @@ pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
         return Ok(None);
     }
     let due = newest.map_or(now, |newest| ServerTime(newest.0 + i64::from(hours) * HOUR_MICROS));
-    let work = || {
-        run(store, Order::default(), &mut |_| {
-            !store.stopping.load(std::sync::atomic::Ordering::Relaxed)
+    let stopping = &store.stopping;
+    let work = |open: &mut OpenRun<'_>| {
+        run(store, Order::default(), &mut |now: &Outcome| {
+            let is_stopping = stopping.load(std::sync::atomic::Ordering::Relaxed);
+            open.goes_on(|| now.numbers()) && !is_stopping
         })
     };
-    tasks::run(&*store.catalog, Task::CopyCatalog, due, work, |done| done.doubt.clone()).map(Some)
+    let (task, doubt) = ((Task::CopyCatalog, due), |done: &Outcome| done.doubt.clone());
+    tasks::run(&*store.catalog, &store.tasks, task, work, doubt).map(Some)
 }
 
 /// Makes a new copy if there may be an older copy. Reclamation calls this before it removes a pack.

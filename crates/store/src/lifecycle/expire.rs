@@ -24,9 +24,11 @@
 //! after an interrupted run examines the same directories again.
 
 mod by_class;
+mod outcome;
 mod pace;
 
 pub use self::by_class::{ByClass, ClassCount};
+pub use self::outcome::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,7 +46,7 @@ use crate::counts::counted;
 use crate::lifecycle::archive;
 use crate::lifecycle::clock::{self, Refusal};
 use crate::lifecycle::images::{self, Heads};
-use crate::lifecycle::tasks::{self, Task};
+use crate::lifecycle::tasks::{self, OpenRun, Task};
 use crate::pages::{decode_page, rewritten};
 use crate::store::Store;
 
@@ -75,22 +77,6 @@ impl Order<'_> {
     pub fn due() -> Self {
         Self { draft: None, is_dry: false, rate: None, all: false, now: sys::clock::now() }
     }
-}
-
-/// Progress of an expiration, and its outcome at the end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Outcome {
-    pub directories: u64,
-    pub examined: u64,
-    pub expired: u64,
-    pub expired_bytes: u64,
-    pub nodes: u32,
-    /// In a simulation, the number of versions that the active policy drops too.
-    pub due_anyway: u64,
-    /// Number of directories that were passed over because a page or a version is damaged.
-    pub damaged: u64,
-    pub filespaces_done: u32,
-    pub filespaces: u32,
 }
 
 /// Function that the run calls with its progress. It returns false to cancel the run.
@@ -760,6 +746,9 @@ fn refused(refusal: &Refusal, outcome: &Outcome) -> StoreError {
 /// Runs expiration, as a task of the server, for the nodes whose last run is at least `every_hours`
 /// ago. The caller has seen that the clock may be trusted ([`clock::Watch`]).
 pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, StoreError> {
+    if !store.tasks.may_begin(Task::Expire) {
+        return Ok(None);
+    }
     let now = sys::clock::now();
     let every_micros = i64::from(every_hours) * 3_600_000_000;
     let mut due = Vec::new();
@@ -792,8 +781,13 @@ pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, Store
         return Ok(None);
     }
     let stopping = &store.stopping;
-    let work = || run(store, &due, Order::due(), &mut |_| !stopping.load(Ordering::Relaxed));
-    tasks::run(&*store.catalog, Task::Expire, due_since, work, |_| None).map(Some)
+    let work = |open: &mut OpenRun<'_>| {
+        run(store, &due, Order::due(), &mut |now: &Outcome| {
+            open.goes_on(|| now.numbers()) && !stopping.load(Ordering::Relaxed)
+        })
+    };
+    let task = (Task::Expire, due_since);
+    tasks::run(&*store.catalog, &store.tasks, task, work, |_| None).map(Some)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::counts::counted;
 use crate::lifecycle::catalog_copy;
 use crate::lifecycle::images::Heads;
 use crate::lifecycle::records::{self, Record, VisitEvent};
-use crate::lifecycle::tasks::{self, Task};
+use crate::lifecycle::tasks::{self, OpenRun, Task};
 use crate::places::places;
 use crate::pools::outcome::{Listener, Outcome};
 use crate::store::Store;
@@ -172,12 +172,17 @@ pub fn run_due(store: &Arc<Store>) -> Result<Outcome, StoreError> {
     if !store.pools.has_locks() || !has_locked_classes(store, sys::clock::now())? {
         return Ok(Outcome::default());
     }
-    let work = || run(store, &mut |_| !store.stopping.load(Ordering::Relaxed));
+    let work = |open: &mut OpenRun<'_>| {
+        run(store, &mut |now: &Outcome| {
+            open.goes_on(|| now.numbers()) && !store.stopping.load(Ordering::Relaxed)
+        })
+    };
     let trouble = |outcome: &Outcome| {
         let failed = outcome.failures.len();
         (failed > 0).then(|| format!("{} could not be locked", counted(failed as u64, "pack")))
     };
-    tasks::run(&*store.catalog, Task::LockPacks, sys::clock::now(), work, trouble)
+    let task = (Task::LockPacks, sys::clock::now());
+    tasks::run(&*store.catalog, &store.tasks, task, work, trouble)
 }
 
 fn has_locked_classes(store: &Store, now: ServerTime) -> Result<bool, StoreError> {

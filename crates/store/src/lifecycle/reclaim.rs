@@ -40,13 +40,14 @@ use crate::error::StoreError;
 use catalog::{PackRow, PackState, Write};
 use chunk::Recompression;
 use model::{Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode as _};
+use serde_json::{Value, json};
 
 use self::rewrite::Rewrite;
 use crate::counts::counted;
 use crate::folder::Config;
 use crate::lifecycle::catalog_copy;
 use crate::lifecycle::records::{self, Record, VisitEvent};
-use crate::lifecycle::tasks::{self, Task};
+use crate::lifecycle::tasks::{self, OpenRun, Task};
 use crate::places::places;
 use crate::places::push_chunk;
 use crate::shelving;
@@ -115,6 +116,17 @@ pub struct Outcome {
     pub packs_stuck: u64,
     /// Effect of the recompression, if the order asks for one.
     pub recompression: Option<RecompressionEffect>,
+}
+
+impl Outcome {
+    /// Returns the numbers for programs.
+    pub(crate) fn numbers(&self) -> Value {
+        json!({
+            "examined": self.examined, "packs": self.packs, "dead_bytes": self.dead_bytes,
+            "packs_removed": self.packs_removed, "bytes_removed": self.bytes_removed,
+            "packs_rewritten": self.packs_rewritten, "bytes_rewritten": self.bytes_rewritten,
+        })
+    }
 }
 
 /// Function that the run calls with its progress. It returns false to cancel the run.
@@ -692,8 +704,13 @@ pub fn run_due(store: &Arc<Store>) -> Result<Outcome, StoreError> {
     let Config { reclaim_dead_percent: dead_percent, reclaim_recompress: recompress, .. } =
         store.config;
     let order = Order { is_dry: false, dead_percent, recompress };
-    let work = || run(store, order, &mut |_| !store.stopping.load(Ordering::Relaxed));
-    tasks::run(&*store.catalog, Task::Reclaim, sys::clock::now(), work, |_| None)
+    let work = |open: &mut OpenRun<'_>| {
+        run(store, order, &mut |now: &Outcome| {
+            open.goes_on(|| now.numbers()) && !store.stopping.load(Ordering::Relaxed)
+        })
+    };
+    let task = (Task::Reclaim, sys::clock::now());
+    tasks::run(&*store.catalog, &store.tasks, task, work, |_| None)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Progress and outcome of a run over packs.
 
 use model::PackNumber;
+use serde_json::{Value, json};
 
 use crate::lifecycle::reclaim::RecompressionEffect;
 
@@ -21,6 +22,16 @@ pub struct Outcome {
     pub recompression: Option<RecompressionEffect>,
     /// Number of packs that such a run moves as they are.
     pub packs_unchanged: u64,
+}
+
+impl Outcome {
+    /// Returns the numbers for programs.
+    pub(crate) fn numbers(&self) -> Value {
+        json!({
+            "done": self.packs_done, "total": self.packs, "bytes_done": self.bytes_done,
+            "bytes": self.bytes, "failures": self.failures.len() + self.volumes.len(),
+        })
+    }
 }
 
 /// Function that a run calls with its progress. It returns false to cancel the run.

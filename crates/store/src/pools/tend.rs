@@ -17,6 +17,7 @@ use super::plan;
 use crate::counts::counted;
 use crate::lifecycle::catalog_copy;
 use crate::lifecycle::object_lock;
+use crate::lifecycle::tasks::{self, Task};
 use crate::shelving::{self, PackListener, VolumeListener};
 use crate::store::{CATALOG_DOMAIN, Store, Use};
 use crate::volumes::holdings::library_of;
@@ -504,7 +505,9 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
         Err(error) => return log_outcome("pools", Err(error.into())),
     };
     for row in rows.iter().filter(|row| row.next.is_some()) {
-        log_outcome(&row.name, drain(store, &row.name, false, &mut |_| true));
+        let drained =
+            regular(store, Task::Drain, |listener| drain(store, &row.name, false, listener));
+        log_outcome(&row.name, drained);
     }
     let has_copies = rows.iter().any(|row| row.is_copy);
     if has_copies && sealed.elapsed() > SEAL_EVERY {
@@ -513,11 +516,16 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
     }
     let reclaim = VolumeWork::Reclaim { pool: String::new(), dead_percent: 0 };
     if rows.iter().any(|row| library_of(&row.url).is_some()) {
-        log_outcome("volumes", tend_volumes(store, &reclaim, &mut |_| true));
+        let emptied = regular(store, Task::ReclaimVolumes, |listener| {
+            tend_volumes(store, &reclaim, listener)
+        });
+        log_outcome("volumes", emptied);
     }
     for row in rows.iter().filter(|row| row.is_copy) {
         if store.pools.usage(row.id).is_there {
-            log_outcome(&row.name, copy_some(store, row));
+            let copied =
+                regular(store, Task::CopyPacks, |listener| copy_some(store, row, listener));
+            log_outcome(&row.name, copied);
         }
     }
 }
@@ -530,10 +538,27 @@ fn repair_suspects(store: &Arc<Store>) -> Result<Outcome, StoreError> {
     repair(store, Some(&suspects), &mut |_| true)
 }
 
-fn copy_some(store: &Arc<Store>, row: &PoolRow) -> Result<Outcome, StoreError> {
+/// Does a part of the regular work as a task, which people see and can cancel once it lasts.
+fn regular(
+    store: &Arc<Store>,
+    task: Task,
+    work: impl FnOnce(Listener<'_>) -> Result<Outcome, StoreError>,
+) -> Result<Outcome, StoreError> {
+    if !store.tasks.may_begin(task) {
+        return Ok(Outcome::default());
+    }
+    tasks::run_often(&*store.catalog, &store.tasks, task, |open| {
+        work(&mut |now: &Outcome| open.goes_on(|| now.numbers()))
+    })
+}
+
+fn copy_some(
+    store: &Arc<Store>,
+    row: &PoolRow,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
     let _only = only(store)?;
-    let mut go_on = |_: &Outcome| true;
-    let mut run = Run::new(store, &mut go_on);
+    let mut run = Run::new(store, listener);
     run.fill(row, COPIED_MAX)?;
     Ok(run.outcome)
 }

@@ -238,9 +238,9 @@ fn work(store: &Arc<Store>, action: &Action, goes_on: GoesOn<'_>) -> Result<Outc
         Work::Audit | Work::Scrub => audit(store, action.work == Work::Scrub, goes_on),
         Work::CopyCatalog => {
             let order = catalog_copy::Order::default();
-            let mut listener = |now: &catalog_copy::Outcome| goes_on(&|| of_copy(now));
+            let mut listener = |now: &catalog_copy::Outcome| goes_on(&|| now.numbers());
             let done = catalog_copy::run(store, order, &mut listener)?;
-            Ok(Outcome::new(true, format!("copy {} made", done.number), of_copy(&done)))
+            Ok(Outcome::new(true, format!("copy {} made", done.number), done.numbers()))
         }
         Work::Drain => {
             let pool = first_object(action);
@@ -260,36 +260,21 @@ fn work(store: &Arc<Store>, action: &Action, goes_on: GoesOn<'_>) -> Result<Outc
 fn expire(store: &Store, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
     let nodes = store.catalog.nodes()?;
     let (order, confirmation) = (expire::Order::due(), Confirmation::None);
-    let mut listener = |now: &expire::Outcome| goes_on(&|| of_expiration(now));
+    let mut listener = |now: &expire::Outcome| goes_on(&|| now.numbers());
     let done = expire::run_by_clock(store, &nodes, order, confirmation, &mut listener)?;
     let words = format!("{} expired", counted(done.expired, "version"));
-    Ok(Outcome::new(done.damaged == 0, words, of_expiration(&done)))
-}
-
-fn of_expiration(done: &expire::Outcome) -> Value {
-    json!({
-        "done": done.filespaces_done, "total": done.filespaces, "examined": done.examined,
-        "expired": done.expired, "expired_bytes": done.expired_bytes, "damaged": done.damaged,
-    })
+    Ok(Outcome::new(done.damaged == 0, words, done.numbers()))
 }
 
 fn reclaim(store: &Arc<Store>, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
     let dead_percent = store.config.reclaim_dead_percent.max(1);
     let recompress = store.config.reclaim_recompress;
     let order = reclaim::Order { is_dry: false, dead_percent, recompress };
-    let mut listener = |now: &reclaim::Outcome| goes_on(&|| of_reclamation(now));
+    let mut listener = |now: &reclaim::Outcome| goes_on(&|| now.numbers());
     let done = reclaim::run(store, order, &mut listener)?;
     let words = format!("{} removed", counted(done.packs_removed, "pack"));
     let is_whole = done.packs_unread == 0 && done.packs_stuck == 0;
-    Ok(Outcome::new(is_whole, words, of_reclamation(&done)))
-}
-
-fn of_reclamation(done: &reclaim::Outcome) -> Value {
-    json!({
-        "examined": done.examined, "packs": done.packs, "dead_bytes": done.dead_bytes,
-        "packs_removed": done.packs_removed, "bytes_removed": done.bytes_removed,
-        "packs_rewritten": done.packs_rewritten, "bytes_rewritten": done.bytes_rewritten,
-    })
+    Ok(Outcome::new(is_whole, words, done.numbers()))
 }
 
 fn audit(store: &Arc<Store>, data: bool, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
@@ -308,10 +293,6 @@ fn of_audit(done: &audit::Outcome) -> Value {
     })
 }
 
-fn of_copy(done: &catalog_copy::Outcome) -> Value {
-    json!({ "done": done.bytes_done, "total": done.bytes, "bytes_new": done.bytes_new })
-}
-
 /// Returns the first object of the action as text; empty without one.
 fn first_object(action: &Action) -> String {
     let object = action.objects.first().map_or(&[][..], |word| &word.0);
@@ -324,17 +305,17 @@ fn packs(
     goes_on: GoesOn<'_>,
     run: impl FnOnce(pools::Listener<'_>) -> Result<pools::Outcome, StoreError>,
 ) -> Result<Outcome, StoreError> {
-    let mut listener = |now: &pools::Outcome| goes_on(&|| of_packs(now));
+    let mut listener = |now: &pools::Outcome| goes_on(&|| now.numbers());
     let outcome = run(&mut listener)?;
     let words = format!("{} {done}", counted(outcome.packs_done, "pack"));
     let is_whole = outcome.failures.is_empty() && outcome.volumes.is_empty();
-    Ok(Outcome::new(is_whole, words, of_packs(&outcome)))
+    Ok(Outcome::new(is_whole, words, outcome.numbers()))
 }
 
 /// Copies the catalogue, which is part of each copy, and then the packs.
 fn copy_pools(store: &Arc<Store>, pool: &str, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
     if store.config.catalog_copy_hours > 0 && store.pools.usage(pools::FIRST).is_there {
-        let mut listener = |now: &catalog_copy::Outcome| goes_on(&|| of_copy(now));
+        let mut listener = |now: &catalog_copy::Outcome| goes_on(&|| now.numbers());
         catalog_copy::run(store, catalog_copy::Order::default(), &mut listener)?;
     }
     packs("copied", goes_on, |listener| pools::copy(store, pool, listener))
@@ -350,11 +331,4 @@ fn volume_work(store: &Store, action: &Action) -> Result<VolumeWork, StoreError>
         Work::MoveVolumes => Ok(VolumeWork::Move(rows)),
         _ => Ok(VolumeWork::Audit(rows)),
     }
-}
-
-fn of_packs(done: &pools::Outcome) -> Value {
-    json!({
-        "done": done.packs_done, "total": done.packs, "bytes_done": done.bytes_done,
-        "bytes": done.bytes, "failures": done.failures.len() + done.volumes.len(),
-    })
 }

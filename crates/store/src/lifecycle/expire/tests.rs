@@ -383,6 +383,18 @@ fn a_damaged_directory_stays_and_the_others_expire() {
 
 /// A run by a clock that was years ahead stopped all automatic runs for years.
 #[test]
+fn an_expiration_that_a_person_has_cancelled_rests() {
+    let runs = |is_cancelled: bool| {
+        let server = samples::TestServer::new();
+        if is_cancelled {
+            server.store.tasks.note_cancelled(Task::Expire);
+        }
+        run_due(&server.store, 24).expect("looks").is_some()
+    };
+    assert_eq!((runs(false), runs(true)), (true, false));
+}
+
+#[test]
 fn a_run_that_is_dated_in_the_future_does_not_stop_the_next() {
     let server = samples::TestServer::new();
     let done_to = || server.store.catalog.expiry(server.filespace).expect("is read").done_to;

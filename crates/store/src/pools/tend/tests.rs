@@ -159,6 +159,21 @@ fn a_pool_above_its_high_mark_drains_to_its_low_mark_the_oldest_first() {
 }
 
 #[test]
+fn regular_work_that_a_person_has_cancelled_rests() {
+    let copied = |is_cancelled: bool| {
+        let server = TestServer::new();
+        server.add_pool("COPIES", true);
+        fill(&server, 1);
+        if is_cancelled {
+            server.store.tasks.note_cancelled(Task::CopyPacks);
+        }
+        tend(&server.store, &mut sys::clock::monotonic());
+        packs(&server, "COPIES").len()
+    };
+    assert_eq!((copied(false), copied(true)), (1, 0));
+}
+
+#[test]
 fn a_damaged_pack_is_written_again_from_a_copy() {
     let server = TestServer::new();
     server.add_pool("COPIES", true);
