@@ -19,6 +19,7 @@ mod guarded_calls;
 mod inventory;
 mod keys;
 mod libraries;
+mod live;
 mod log;
 mod monthly;
 mod nights;

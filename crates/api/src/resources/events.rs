@@ -1,7 +1,8 @@
 //! Events of schedules at nodes, and runs for now.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::io;
+use std::sync::Arc;
 
 use catalog::{Control, EventFilter, EventSight, Node, ScheduledEvent};
 use model::{DomainId, PersonId};
@@ -15,6 +16,7 @@ use store::schedules::{self, EventConditions, EventTarget};
 
 use super::domains::NOTHING;
 use super::found_node::{FoundNode, NO_NAME, find_node, nodes_seen};
+use super::live::{self, LiveState};
 use super::schedules::{example, parse};
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
@@ -29,12 +31,6 @@ use crate::routes::Routes;
 
 /// Maximum number of nodes of a run.
 const RUN_NODES_MAX: usize = 1_000;
-/// Maximum time of a stream; a browser then begins another one by itself.
-const WATCH_MAX: Duration = Duration::from_secs(600);
-/// Pause between two looks at an event that somebody watches, and the time after which a stream
-/// without news says that it lives.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
-const LOOKS_PER_SIGN: u32 = 15;
 
 /// An event.
 #[derive(Clone, PartialEq, Debug, Serialize, JsonSchema)]
@@ -170,7 +166,7 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::read("events.log", "/v1/events/{event}/log", area, summary), log);
     let summary = "Follows an event: server-sent events, until it has ended";
     let path = "/v1/events/{event}/stream";
-    routes.stream(Operation::read("events.watch", path, area, summary), "text/event-stream", watch);
+    routes.stream(Operation::read("events.watch", path, area, summary), live::MEDIA, watch);
     let summary = "Pauses, resumes or cancels the work of an event";
     let path = "/v1/events/{event}/wish";
     let operation = Operation::post("events.control", path, area, summary);
@@ -357,43 +353,21 @@ fn log(call: &mut Call<EventPath, Empty, Empty>) -> Answer<LogDocument> {
 
 fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
     let first = find(&call.desk, &call.caller, call.path.event)?;
-    let number = first.number;
-    let work = works(&call.desk)?.get(&first.key.schedule).copied();
-    let (desk, caller) = (std::sync::Arc::clone(&call.desk), call.caller.clone());
+    let (number, work) = (first.number, works(&call.desk)?.get(&first.key.schedule).copied());
+    let (desk, caller) = (Arc::clone(&call.desk), call.caller.clone());
     let numbering = desk.numbering(&caller);
-    let began = sys::clock::monotonic();
-    let source = move |sink: &mut dyn std::io::Write| {
-        let (mut event, mut told, mut looks) = (first, None, 0_u32);
-        loop {
-            let is_over = event.ended.is_some() && !event.state.is_running();
-            let document = describe(&numbering, event.clone(), work);
-            if told.as_ref() != Some(&document) {
-                let json = String::from_utf8(crate::routes::document(&document))
-                    .map_err(std::io::Error::other)?;
-                write!(sink, "event: state\ndata: {json}\n\n")?;
-                told = Some(document);
-            } else if looks.is_multiple_of(LOOKS_PER_SIGN) {
-                sink.write_all(b": alive\n\n")?;
-            }
-            sink.flush()?;
-            let store = desk.store();
-            let is_late = began.elapsed() > WATCH_MAX;
-            if is_over || is_late || store.stopping.load(std::sync::atomic::Ordering::Relaxed) {
-                return Ok(());
-            }
-            sys::clock::sleep(LOOK_PAUSE);
-            looks += 1;
-            let found = schedules::find_event(store, number).map_err(std::io::Error::other)?;
-            event = found.0;
-            if !sees(&desk, &caller, Some(&event)) {
-                return Ok(());
-            }
-            let watched = std::slice::from_ref(&event);
-            schedules::watch(store, watched, sys::clock::now()).map_err(std::io::Error::other)?;
+    let look = move || {
+        let store = desk.store();
+        let (event, _) = schedules::find_event(store, number).map_err(io::Error::other)?;
+        if !sees(&desk, &caller, Some(&event)) {
+            return Ok(None);
         }
+        let watched = std::slice::from_ref(&event);
+        schedules::watch(store, watched, sys::clock::now()).map_err(io::Error::other)?;
+        let is_over = event.ended.is_some() && !event.state.is_running();
+        Ok(Some(LiveState { document: describe(&numbering, event, work), is_over }))
     };
-    let source = Box::new(source);
-    Ok(Download { media: "text/event-stream", bytes: None, name: None, node: None, source })
+    Ok(live::follow(Arc::clone(&call.desk), look))
 }
 
 fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument> {
