@@ -21,7 +21,8 @@ pub struct TaskRun {
 #[derive(Clone, Debug)]
 pub struct TaskEnd {
     pub at: ServerTime,
-    /// Exit code, as for a command: 0 for success, 4 if not everything was done, 12 for failure.
+    /// Exit code, as for a command: 0 for success, 4 if not everything was done, 8 for a
+    /// run that a person has cancelled, 12 for failure.
     pub code: u32,
     pub reason: String,
 }

@@ -10,6 +10,8 @@ use crate::table::{self, Align};
 
 /// Lowest exit code of a task that failed.
 const FAILED_MIN: u32 = 12;
+/// Exit code of a task that a person has cancelled.
+const CANCELLED: u32 = 8;
 
 /// List the work that the server has done by itself, newest first
 #[derive(clap::Args, Debug)]
@@ -30,7 +32,7 @@ struct TaskDocument<'a> {
     started: String,
     ended: Option<String>,
     status: &'static str,
-    /// Exit code: 0 all done, 4 partly done, 12 failed.
+    /// Exit code: 0 all done, 4 partly done, 8 cancelled, 12 failed.
     code: Option<u32>,
     reason: Option<&'a str>,
 }
@@ -65,6 +67,7 @@ pub(super) fn run(
 fn status(run: &TaskRun) -> &'static str {
     match &run.ended {
         None => "started",
+        Some(end) if end.code == CANCELLED => "cancelled",
         Some(end) if end.code < FAILED_MIN => "completed",
         Some(_) => "failed",
     }
@@ -91,4 +94,29 @@ fn text(runs: &[TaskRun]) -> String {
         ]
     };
     table::render(columns, &runs.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use client::admin::TaskEnd;
+    use model::ServerTime;
+
+    use super::*;
+
+    #[test]
+    fn a_task_has_one_status() {
+        let check = |code: Option<u32>, expected| {
+            let (due, started) = (ServerTime(0), ServerTime(0));
+            let ended = code.map(|code| TaskEnd { at: started, code, reason: String::new() });
+            assert_eq!(
+                status(&TaskRun { task: "expire".to_owned(), due, started, ended }),
+                expected
+            );
+        };
+        check(None, "started");
+        check(Some(0), "completed");
+        check(Some(4), "completed");
+        check(Some(8), "cancelled");
+        check(Some(12), "failed");
+    }
 }
