@@ -51,7 +51,7 @@ const TEXTS: [(&str, &str); 30] = [
     ("volume", "A00001"),
 ];
 /// Values of parameters that are numbers.
-const NUMBERS: [(&str, u64); 10] = [
+const NUMBERS: [(&str, u64); 11] = [
     ("alert", 3),
     ("approval", 1),
     ("backup_hours", 26),
@@ -60,6 +60,7 @@ const NUMBERS: [(&str, u64); 10] = [
     ("event", 17),
     ("limit", 50),
     ("seconds", 5),
+    ("task", 12),
     ("token_secs", 3_600),
     ("wait", 5),
 ];

@@ -94,8 +94,8 @@ struct DriveDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     wants_cleaning: bool,
-    /// Number of errors since the server opened the library: failures of the drive, and volumes that
-    /// could not be read or written in it.
+    /// Number of errors since the server opened the library: failures of the drive, and volumes
+    /// that could not be read or written in it.
     errors: u64,
 }
 

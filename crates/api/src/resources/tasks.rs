@@ -1,18 +1,26 @@
 //! The server's own tasks: runs that it began by itself, and tasks that a person starts.
 //!
 //! A task that a person starts is an event of the server. It is watched and cancelled like other
-//! events.
+//! events. A run that the server began by itself has a number of its own.
 
+use std::io;
+use std::sync::Arc;
+
+use catalog::LoggedRun;
 use policy::schedule::{Action, LIBRARY, Word, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use store::lifecycle::tasks;
 use store::schedules;
 
 use super::events::{self, EventDocument};
+use super::live::{self, LiveState};
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
 use crate::cursor::ListQuery;
+use crate::desk::Desk;
+use crate::download::Download;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
 use crate::problem::Problem;
@@ -20,7 +28,7 @@ use crate::roles::{Area, Right};
 use crate::routes::Routes;
 
 /// A run of a task that the server began by itself.
-#[derive(Serialize, JsonSchema)]
+#[derive(PartialEq, Serialize, JsonSchema)]
 struct TaskDocument {
     number: u64,
     task: String,
@@ -32,6 +40,17 @@ struct TaskDocument {
     code: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// How far the run has come, from the server that does the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Value>,
+    /// True if a person has cancelled the run, and it has not ended yet.
+    is_cancelled: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct TaskPath {
+    /// Number of the run.
+    task: u64,
 }
 
 /// A task.
@@ -80,6 +99,15 @@ pub(super) fn add(routes: &mut Routes) {
     let area = Area::Tasks;
     let summary = "Lists the tasks that the server began by itself, the last begun first";
     routes.add(Operation::read("tasks.list", "/v1/tasks", area, summary), list);
+    let one = "/v1/tasks/{task}";
+    let summary = "Describes a task that the server began by itself";
+    routes.add(Operation::read("tasks.get", one, area, summary), get);
+    let summary =
+        "Follows a task that the server began by itself: server-sent events, until it ends";
+    let path = "/v1/tasks/{task}/stream";
+    routes.stream(Operation::read("tasks.watch", path, area, summary), live::MEDIA, watch);
+    let summary = "Cancels a task that the server began by itself; it rests for an hour";
+    routes.add(Operation::delete("tasks.cancel", one, area, summary), cancel);
     let summary = "Starts a task of the server now; its event is watched and cancelled as others";
     let operation = Operation::post("tasks.start", "/v1/tasks", area, summary)
         .example("expire", json!({ "task": "expire" }))
@@ -93,16 +121,56 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<TaskDocument>> 
     let from = portion.first_number()?;
     let runs = call.desk.store().catalog.task_runs(from, portion.read_max())?;
     let page = portion.page(runs, |one| one.number.to_string().into_bytes());
-    let describe = |one: catalog::LoggedRun| TaskDocument {
-        number: one.number,
-        task: one.run.task,
-        due: Time(one.run.due),
-        started: Time(one.run.started),
-        ended: one.run.ended.as_ref().map(|end| Time(end.at)),
-        code: one.run.ended.as_ref().map(|end| end.code),
-        reason: one.run.ended.map(|end| end.reason).filter(|reason| !reason.is_empty()),
+    let items = page.items.into_iter().map(|one| describe(&call.desk, one));
+    Ok(Page { items: items.collect::<Result<_, _>>()?, next: page.next })
+}
+
+fn describe(desk: &Desk, one: LoggedRun) -> Answer<TaskDocument> {
+    let store = desk.store();
+    let tasks::RunSight { logged, progress, is_cancelled } =
+        tasks::see(&*store.catalog, &store.tasks, one)?;
+    let LoggedRun { number, run } = logged;
+    Ok(TaskDocument {
+        number,
+        task: run.task,
+        due: Time(run.due),
+        started: Time(run.started),
+        ended: run.ended.as_ref().map(|end| Time(end.at)),
+        code: run.ended.as_ref().map(|end| end.code),
+        reason: run.ended.map(|end| end.reason).filter(|reason| !reason.is_empty()),
+        progress,
+        is_cancelled,
+    })
+}
+
+/// Finds a run by its number.
+fn find(desk: &Desk, number: u64) -> Answer<LoggedRun> {
+    Ok(tasks::find(&*desk.store().catalog, number)?)
+}
+
+fn get(call: &mut Call<TaskPath, Empty, Empty>) -> Answer<TaskDocument> {
+    call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
+    describe(&call.desk, find(&call.desk, call.path.task)?)
+}
+
+fn watch(call: &mut Call<TaskPath, Empty, Empty>) -> Answer<Download> {
+    call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
+    let number = find(&call.desk, call.path.task)?.number;
+    let desk = Arc::clone(&call.desk);
+    let look = move || {
+        let run = tasks::find(&*desk.store().catalog, number).map_err(io::Error::other)?;
+        let is_over = run.run.ended.is_some();
+        let ended_early = |problem: Problem| io::Error::other(problem.detail);
+        let document = describe(&desk, run).map_err(ended_early)?;
+        Ok(Some(LiveState { document, is_over }))
     };
-    Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+    Ok(live::follow(Arc::clone(&call.desk), look))
+}
+
+fn cancel(call: &mut Call<TaskPath, Empty, Empty>) -> Answer<Empty> {
+    call.caller.check(Area::Tasks, Right::Write, Subject::Service)?;
+    tasks::cancel(&*call.desk.store().catalog, call.path.task, &call.caller.name)?;
+    Ok(Empty {})
 }
 
 fn action(body: &StartBody) -> Answer<Action> {

@@ -109,6 +109,35 @@ fn a_task_of_the_server_is_started_watched_and_cancelled() {
 }
 
 #[test]
+fn a_task_that_the_server_began_is_described_and_followed() {
+    let service = Provider::new();
+    let begun = until("the catalogue is copied", || {
+        let runs = service.root.get("/v1/tasks").expect(200).json();
+        let runs = runs["items"].as_array().unwrap().clone();
+        runs.into_iter().find(|one| one["ended"].is_string())
+    });
+    assert_eq!((&begun["task"], &begun["code"]), (&json!("copy the catalogue"), &json!(0)));
+    let path = format!("/v1/tasks/{}", begun["number"]);
+    let (auditor, tenant) = (service.person("auditor", &["auditor"]), service.tenant("LAB"));
+    assert_eq!(auditor.get(&path).expect(200).json(), begun);
+    assert_eq!(begun["is_cancelled"], false);
+    let stream = auditor.get(&format!("{path}/stream")).expect(200);
+    let text = String::from_utf8(stream.body).unwrap();
+    let told: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    assert_eq!(told.len(), 1, "it is over: {text}");
+    assert_eq!(serde_json::from_str::<Value>(told[0]).unwrap(), begun);
+    let over = service.root.delete(&path).expect(409).json();
+    assert!(over["detail"].as_str().unwrap().contains("has ended"), "{over}");
+    service.root.delete("/v1/tasks/987654").expect(404);
+    auditor.delete(&path).expect(403);
+    for caller in [&tenant, &service.person("owner", &["owner@LAB"])] {
+        caller.get(&path).expect(403);
+        caller.get(&format!("{path}/stream")).expect(403);
+        caller.delete(&path).expect(403);
+    }
+}
+
+#[test]
 fn a_node_shows_its_night_its_days_and_its_changes() {
     let service = Provider::new();
     let node = enrol(&service, "web-1");

@@ -167,6 +167,16 @@ fn schedules_and_work(stage: &mut Stage) {
     for id in ["runs.add", "events.list", "tasks.list"] {
         stage.run(id, &root);
     }
+    let begun = until("the server begins a task", || {
+        let runs = root.get("/v1/tasks").expect(200).json();
+        runs["items"].as_array().unwrap().first().cloned()
+    });
+    stage.number("task", &begun["number"]);
+    for id in ["tasks.get", "tasks.watch"] {
+        stage.run(id, &root);
+    }
+    // What the server begins here has ended before anybody could cancel it.
+    stage.leave_out("tasks.cancel", None);
 }
 
 /// Backs up a tree twice, and makes the other things that a node keeps at its server. Returns the

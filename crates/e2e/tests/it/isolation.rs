@@ -264,6 +264,7 @@ pub(crate) fn other_tenant(service: &Provider) -> (Caller, Objects) {
         ("enrolment_key", pair(&key, "nothing-key")),
         ("wait", pair("7001", "7002")),
         ("alert", pair("7001", "7002")),
+        ("task", pair("7001", "7002")),
     ]);
     (other, Objects { names: objects, definition })
 }

@@ -37,7 +37,7 @@ const OF_DOMAIN: [&str; 4] =
     ["domains.report", "enrolment-keys.add", "enrolment-keys.revoke", "policies.simulate"];
 const PEOPLE: &str = "People, roles, keys of others";
 /// Kinds of objects that the walk does not have: a 404 says nothing about rights to them.
-const ABSENT: [&str; 5] = ["{alert}", "{baseline}", "{library}", "{volume}", "{wait}"];
+const ABSENT: [&str; 6] = ["{alert}", "{baseline}", "{library}", "{task}", "{volume}", "{wait}"];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Scope {
