@@ -46,7 +46,7 @@ async function many(stage) {
   await page.unroute(sessions);
 }
 
-/** Tasks that the server begins while somebody looks appear by themselves. */
+/** Tasks that the server begins while somebody looks appear by themselves, and can be cancelled. */
 async function begun(stage) {
   const { page } = stage;
   const tasks = /\/v1\/tasks\?/;
@@ -55,8 +55,19 @@ async function begun(stage) {
   await stage.visit('/running', 'Running');
   await page.getByText('The server has begun no task yet.').waitFor();
   const now = new Date().toISOString();
-  items = [{ number: 1, task: 'expire', due: now, started: now }];
-  await page.getByRole('table', { name: 'Tasks of the server' }).getByText('Expire', { exact: true }).waitFor();
+  items = [{ number: 1, task: 'expire', due: now, started: now, is_cancelled: false, progress: { done: 3, total: 4, examined: 7 } }];
+  const table = page.getByRole('table', { name: 'Tasks of the server' });
+  await table.getByText('75 %').waitFor();
+  const asked = [];
+  await page.route(/\/v1\/tasks\/1$/, (route) => {
+    asked.push(route.request().method());
+    return route.fulfill({ status: 204 });
+  });
+  await table.getByRole('button', { name: 'Cancel Expire' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel the task' }).click();
+  await page.getByText('The wish to cancel is noted.').waitFor();
+  check(asked.join() === 'DELETE', 'the task is cancelled by a request');
+  await page.unroute(/\/v1\/tasks\/1$/);
   await page.unroute(tasks);
 }
 

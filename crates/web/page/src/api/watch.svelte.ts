@@ -5,7 +5,7 @@ import type { Problem } from './client';
 
 type Event = Documents['EventDocument'];
 
-/** Progress of work, as the node tells it. */
+/** Progress of work, as the node or the server tells it. */
 export interface Progress {
   line?: string;
   objects?: number;
@@ -16,6 +16,15 @@ export interface Progress {
   failed?: number;
   percent?: number | null;
   seconds_left?: number | null;
+  examined?: number;
+}
+
+/** Progress for a bar. Work of the server tells which part of a whole is done. */
+export function asProgress(told: unknown): Progress | undefined {
+  if (!told || typeof told !== 'object') return undefined;
+  const progress = told as Progress & { done?: number; total?: number; bytes_done?: number };
+  const share = progress.total ? Math.floor((100 * (progress.done ?? 0)) / progress.total) : undefined;
+  return { ...progress, percent: progress.percent ?? share, bytes: progress.bytes_done ?? progress.bytes };
 }
 
 export class Watch {
@@ -28,7 +37,7 @@ export class Watch {
   constructor(readonly number: number) {}
 
   get progress(): Progress | undefined {
-    return (this.event?.progress as Progress | null | undefined) ?? undefined;
+    return asProgress(this.event?.progress);
   }
 
   /** Begins to follow. Returns the end of that. */
