@@ -17,6 +17,7 @@ use crate::error::StoreError;
 use crate::lifecycle::expire::{self, Listener, Order, Outcome};
 use crate::names::check_name;
 use crate::quotas;
+use crate::schedules;
 use crate::store::Store;
 
 /// Minimum number of inactive versions for the guard: an activation that would drop more than half
@@ -208,6 +209,15 @@ pub fn remove(store: &Store, name: &str, actor: &str) -> Result<DomainSummary, S
             "domain {} has {nodes}; first give each node another domain with 'holdfast admin node \
              set NAME --domain DOMAIN'",
             domain.name
+        )));
+    }
+    let rows = store.catalog.schedules()?;
+    let own = rows.iter().filter(|row| schedules::owner(row) == Some(domain.id)).count();
+    if own > 0 {
+        return Err(StoreError::conflict(format!(
+            "domain {} has {} of its own; remove each of them first",
+            domain.name,
+            counted(own as u64, "schedule")
         )));
     }
     assert_eq!(info.node_count, 0, "a domain with nodes stays");

@@ -23,6 +23,7 @@ mod events;
 mod followers;
 mod future;
 mod missed;
+mod owner;
 mod plan;
 mod timetable;
 mod work;
@@ -34,7 +35,10 @@ pub use attendance::{
 };
 pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
-pub use define::{Schedule, add, associate, change, dissociate, list, remove};
+pub use define::{
+    Schedule, add, add_of_domain, associate, change, check_followers, definition, dissociate, list,
+    remove,
+};
 pub use events::{
     EventTarget, control, event_numbered, find_event, node_events, report, run_now, sever,
     start_task,
@@ -42,6 +46,7 @@ pub use events::{
 pub use followers::LabelChange;
 pub(crate) use followers::label_change;
 pub use future::future_events;
+pub use owner::{owner, plain_body};
 pub use plan::{Plan, PlannedControl, PlannedSchedule, plan_of};
 pub use timetable::{Timetable, tick};
 pub use work::{Line, run_due};

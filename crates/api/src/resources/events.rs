@@ -185,7 +185,7 @@ fn json(text: &str) -> Option<Value> {
 fn works(desk: &Desk) -> Answer<BTreeMap<String, Work>> {
     let rows = desk.store().catalog.schedules()?;
     let work = |row: catalog::ScheduleRow| {
-        let definition: Definition = serde_json::from_str(&row.body).ok()?;
+        let definition = schedules::definition(&row).ok()?;
         Some((row.name, definition.action.work))
     };
     Ok(rows.into_iter().filter_map(work).collect())

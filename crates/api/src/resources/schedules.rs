@@ -191,7 +191,7 @@ impl<'a> View<'a> {
 }
 
 fn describe(view: &View<'_>, schedule: Schedule) -> ScheduleDocument {
-    let Schedule { row, definition, followers } = schedule;
+    let Schedule { row, definition, followers, .. } = schedule;
     let next_runs = match definition.time_zone() {
         Ok(zone) if !definition.is_suspended => definition
             .timing

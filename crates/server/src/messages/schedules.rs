@@ -6,7 +6,7 @@ use catalog::{
 use model::ServerTime;
 use policy::schedule::event::{EventState, Phase, Report};
 use policy::schedule::{Definition, Occurrence};
-use store::schedules::{EventConditions, Plan, Schedule};
+use store::schedules::{self, EventConditions, Plan, Schedule};
 use store::{Store, StoreError};
 use wire::proto;
 
@@ -29,6 +29,7 @@ pub(crate) fn definition(text: &str) -> Result<Definition, StoreError> {
 
 pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Schedule, StoreError> {
     let Schedule { row, followers, .. } = schedule;
+    let definition = schedules::plain_body(row.clone());
     let nodes = store.catalog.nodes()?;
     let domains = store.catalog.domains()?;
     let named = |follower: Follower| {
@@ -46,7 +47,7 @@ pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Sched
     };
     Ok(proto::Schedule {
         name: row.name,
-        definition: row.body,
+        definition,
         followers: followers.into_iter().filter_map(named).collect(),
         since: row.since.0,
         changed: row.changed.0,

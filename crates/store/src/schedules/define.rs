@@ -1,16 +1,22 @@
 //! Schedules as administrators make them.
 
 use catalog::{Association, Follower, ScheduleRow, VolumeRow};
+use model::DomainId;
 use policy::schedule::{Action, Definition, LIBRARY, Place, Word, Work};
 
 use super::announcement::announce;
 use super::differences::differences;
 use super::followers::Followers;
+use super::owner::{decode, encode, owner};
+use crate::counts::counted;
 use crate::domains::note_by;
 use crate::error::StoreError;
 use crate::names::check_name;
 use crate::pools;
 use crate::store::Store;
+
+/// Maximum number of schedules that belong to one domain.
+const OF_DOMAIN_MAX: usize = 100;
 
 /// A schedule with its followers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,11 +24,13 @@ pub struct Schedule {
     pub row: ScheduleRow,
     pub definition: Definition,
     pub followers: Vec<Follower>,
+    /// Domain that the schedule belongs to; `None` for a schedule of the service.
+    pub owner: Option<DomainId>,
 }
 
 /// Returns the definition of a schedule in the catalogue.
-pub(super) fn definition(row: &ScheduleRow) -> Result<Definition, StoreError> {
-    serde_json::from_str(&row.body).map_err(|error| {
+pub fn definition(row: &ScheduleRow) -> Result<Definition, StoreError> {
+    decode(&row.body).map_err(|error| {
         StoreError::damaged(format!(
             "the definition of schedule {} cannot be read: {error}; define it again",
             row.name
@@ -42,7 +50,8 @@ pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<Schedule>, StoreErr
     let followers = Followers::read(&*store.catalog)?;
     let describe = |row: ScheduleRow| {
         let (definition, followers) = (definition(&row)?, followers.named(&row.name));
-        Ok(Schedule { row, definition, followers })
+        let owner = owner(&row);
+        Ok(Schedule { row, definition, followers, owner })
     };
     rows.into_iter().map(describe).collect()
 }
@@ -65,12 +74,42 @@ pub fn add(
     definition: &Definition,
     author: &str,
 ) -> Result<Schedule, StoreError> {
+    put_new(store, name, (definition, None), author)
+}
+
+/// Defines a new schedule that belongs to a domain.
+pub fn add_of_domain(
+    store: &Store,
+    domain: DomainId,
+    name: &str,
+    definition: &Definition,
+    author: &str,
+) -> Result<Schedule, StoreError> {
+    if definition.place() == Place::Server {
+        return Err(StoreError::usage("a schedule of a domain is work of nodes"));
+    }
+    let rows = store.catalog.schedules()?;
+    if rows.iter().filter(|row| owner(row) == Some(domain)).count() >= OF_DOMAIN_MAX {
+        return Err(StoreError::conflict(format!(
+            "the domain has {}, which is the maximum; remove one first",
+            counted(OF_DOMAIN_MAX as u64, "schedule")
+        )));
+    }
+    put_new(store, name, (definition, Some(domain)), author)
+}
+
+fn put_new(
+    store: &Store,
+    name: &str,
+    (definition, owner): (&Definition, Option<DomainId>),
+    author: &str,
+) -> Result<Schedule, StoreError> {
     check_name(name, "a schedule")?;
     check_objects(store, definition)?;
     let now = sys::clock::now();
     let row = ScheduleRow {
         name: name.to_owned(),
-        body: encode(definition)?,
+        body: encode(definition, owner)?,
         since: now,
         changed: now,
         changed_by: author.to_owned(),
@@ -107,7 +146,7 @@ pub fn change(
         && old.definition.zone == definition.zone;
     let is_resumed = old.definition.is_suspended && !definition.is_suspended;
     let row = ScheduleRow {
-        body: encode(definition)?,
+        body: encode(definition, old.owner)?,
         since: if has_same_times && !is_resumed { old.row.since } else { now },
         changed: now,
         changed_by: author.to_owned(),
@@ -140,12 +179,8 @@ pub fn associate(
     author: &str,
 ) -> Result<Schedule, StoreError> {
     let schedule = find(store, name)?;
-    if schedule.definition.place() == Place::Server {
-        return Err(StoreError::conflict(format!(
-            "schedule {} is work of the server, which no node follows",
-            schedule.row.name
-        )));
-    }
+    let Schedule { row, definition, owner, .. } = &schedule;
+    check_followers(store, &row.name, (definition, *owner), followers)?;
     for follower in followers {
         store.catalog.associate(&Association {
             schedule: schedule.row.name.clone(),
@@ -157,6 +192,37 @@ pub fn associate(
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
     note_by(store, author, sys::clock::now(), ("schedule associated", details.as_str()))?;
     find(store, name)
+}
+
+/// Fails if one of these cannot follow the schedule.
+pub fn check_followers(
+    store: &Store,
+    name: &str,
+    (definition, owner): (&Definition, Option<DomainId>),
+    followers: &[Follower],
+) -> Result<(), StoreError> {
+    if followers.is_empty() {
+        return Ok(());
+    }
+    if definition.place() == Place::Server {
+        return Err(StoreError::conflict(format!(
+            "schedule {name} is work of the server, which no node follows"
+        )));
+    }
+    let Some(domain) = owner else { return Ok(()) };
+    let nodes = store.catalog.nodes()?;
+    let belongs = |follower: &Follower| match follower {
+        Follower::Node(id) => nodes.iter().any(|node| node.id == *id && node.domain == domain),
+        Follower::Domain(id) => *id == domain,
+        // Of the nodes with a label, those of the domain follow.
+        Follower::Label(_) => true,
+    };
+    if !followers.iter().all(belongs) {
+        return Err(StoreError::conflict(format!(
+            "schedule {name} belongs to a domain, and only nodes of that domain follow it"
+        )));
+    }
+    Ok(())
 }
 
 /// Ends associations of a schedule. Fails if one of them does not exist.
@@ -222,9 +288,4 @@ pub(super) fn check_objects(store: &Store, definition: &Definition) -> Result<()
         (Work::MoveVolumes | Work::AuditVolumes, _) => volumes(store, &definition.action).map(drop),
         _ => Ok(()),
     }
-}
-
-pub(super) fn encode(definition: &Definition) -> Result<String, StoreError> {
-    definition.check().map_err(|error| StoreError::usage(error.to_string()))?;
-    serde_json::to_string(definition).map_err(|error| StoreError::usage(error.to_string()))
 }

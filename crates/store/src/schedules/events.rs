@@ -13,7 +13,7 @@ use policy::schedule::{
 };
 
 use super::announcement::announce;
-use super::define::encode;
+use super::owner::encode;
 use crate::counts::counted;
 use crate::domains::note_by;
 use crate::error::StoreError;
@@ -274,7 +274,7 @@ fn once(
     let name = free_name(store)?;
     let row = ScheduleRow {
         name: name.clone(),
-        body: encode(&definition)?,
+        body: encode(&definition, None)?,
         since: now,
         changed: now,
         changed_by: author.to_owned(),

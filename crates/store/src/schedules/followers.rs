@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{Association, Catalog, Follower, Node, ScheduleRow};
-use model::{NodeId, ServerTime};
+use model::{DomainId, NodeId, ServerTime};
 use policy::schedule::{Definition, Place};
 
+use super::owner::owner;
 use crate::error::StoreError;
 use crate::names::check_name;
 use crate::store::Store;
@@ -15,13 +16,17 @@ pub(super) struct Followers {
     associations: Vec<Association>,
     /// Labels of nodes, with the time at which the node got each.
     labels: BTreeMap<(NodeId, String), ServerTime>,
+    /// Domains of the schedules that belong to one. Only their nodes follow.
+    owners: BTreeMap<String, DomainId>,
 }
 
 impl Followers {
     pub(super) fn read(catalog: &dyn Catalog) -> Result<Self, StoreError> {
         let labels = catalog.label_times()?.into_iter();
         let labels = labels.map(|(node, label, since)| ((node, label), since)).collect();
-        Ok(Self { associations: catalog.associations()?, labels })
+        let rows = catalog.schedules()?.into_iter();
+        let owners = rows.filter_map(|row| owner(&row).map(|domain| (row.name, domain))).collect();
+        Ok(Self { associations: catalog.associations()?, labels, owners })
     }
 
     /// Returns the schedules that `node` follows, each with the time since which it does so.
@@ -80,12 +85,17 @@ impl Followers {
     /// Returns the time since which `node` follows by the association; `None` if it does not. A
     /// node that gets the label or the domain later does not make up for what was due before.
     fn since(&self, association: &Association, node: &Node) -> Option<ServerTime> {
+        let owner = self.owners.get(&association.schedule);
+        if owner.is_some_and(|domain| *domain != node.domain) {
+            return None;
+        }
         let belongs = match &association.follower {
             Follower::Node(id) => (*id == node.id).then_some(node.registered),
             Follower::Domain(domain) => (*domain == node.domain).then_some(node.domain_since),
             Follower::Label(label) => self.labels.get(&(node.id, label.clone())).copied(),
         };
-        Some(belongs?.max(association.since).max(node.registered))
+        let since = belongs?.max(association.since).max(node.registered);
+        Some(if owner.is_some() { since.max(node.domain_since) } else { since })
     }
 }
 

@@ -6,6 +6,7 @@ use catalog::{Control, EventFilter, EventKey, Node};
 use model::ServerTime;
 
 use super::followers::Followers;
+use super::owner::plain_body;
 use crate::error::StoreError;
 use crate::store::Store;
 
@@ -45,7 +46,8 @@ pub fn plan_of(store: &Store, node: &Node) -> Result<Plan, StoreError> {
     let followed = followers.of_node(node);
     let own = store.catalog.schedules()?.into_iter().filter_map(|row| {
         let since = *followed.get(row.name.as_str())?;
-        Some(PlannedSchedule { name: row.name, body: row.body, since: since.max(row.since) })
+        let (name, since) = (row.name.clone(), since.max(row.since));
+        Some(PlannedSchedule { name, body: plain_body(row), since })
     });
     let of_node = EventFilter { node: Some(node.id), ..EventFilter::default() };
     let open = EventFilter { states: super::events::OPEN.to_vec(), ..of_node.clone() };

@@ -93,6 +93,48 @@ fn a_node_follows_by_its_name_its_label_and_its_domain() {
 }
 
 #[test]
+fn only_nodes_of_its_domain_follow_a_schedule_of_a_domain() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
+    let other = add_node(store, "law-1");
+    let move_to = |name: &str, domain: &str| {
+        let order = NodeOrder { domain: Some(domain.to_owned()), ..NodeOrder::default() };
+        crate::nodes::change(store, name, &order, "anna").expect("is moved");
+        store.catalog.node(&NodeName::new(name).expect("a name")).expect("is known")
+    };
+    add_node(store, "lab-1");
+    let own = move_to("lab-1", "LAB");
+    let work = hourly("incremental");
+    let made = add_of_domain(store, lab, "mine", &work, "bert").expect("is added");
+    assert_eq!((made.owner, made.definition), (Some(lab), work.clone()));
+    for foreign in [Follower::Node(other.id), Follower::Domain(other.domain)] {
+        refused(associate(store, "mine", &[foreign], "bert"), "only nodes of that domain");
+    }
+    let label_web = Follower::Label("web".to_owned());
+    associate(store, "mine", &[label_web, Follower::Node(own.id)], "bert").expect("may follow");
+    label(store, &other, "web").expect("is labelled");
+    assert_eq!(plan_names(store, &own), ["mine"]);
+    assert_eq!(plan_names(store, &other), [""; 0]);
+    let plan = plan_of(store, &own).expect("is read").schedules.remove(0);
+    assert!(!plan.body.contains("domain"), "nodes do not get the domain: {}", plan.body);
+    let changed = change(store, "mine", &Definition { retries: 7, ..work }, "bert");
+    assert_eq!(changed.expect("is changed").owner, Some(lab));
+    // A node that leaves the domain follows no longer.
+    let moved = move_to("lab-1", "STANDARD");
+    assert_eq!(plan_names(store, &moved), [""; 0]);
+    refused(crate::domains::remove(store, "LAB", "anna"), "has 1 schedule");
+    let of_server = add_of_domain(store, lab, "tidy", &hourly("expire"), "bert");
+    refused(of_server, "is work of nodes");
+    for number in 1..100 {
+        let name = format!("mine-{number}");
+        add_of_domain(store, lab, &name, &hourly("incremental"), "bert").expect("is added");
+    }
+    let more = add_of_domain(store, lab, "more", &hourly("incremental"), "bert");
+    refused(more, "which is the maximum");
+}
+
+#[test]
 fn windows_open_and_close_and_are_missed_by_nodes_that_never_came() {
     let server = TestServer::new();
     let store = &*server.store;
