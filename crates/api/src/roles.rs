@@ -141,7 +141,7 @@ const RULES: [Rule; 16] = [
         &[System, Tenant, Owner],
     ),
     rule(Area::Policies, "Policies and option sets", EVERYBODY, &[System, Policy, Tenant]),
-    rule(Area::Schedules, "Schedules", EVERYBODY, &[System, Policy]),
+    rule(Area::Schedules, "Schedules", EVERYBODY, &[System, Policy, Tenant]),
     rule(
         Area::Work,
         "Work at nodes: events, runs, sessions",

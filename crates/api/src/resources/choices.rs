@@ -10,6 +10,7 @@ use store::schedules;
 
 use super::found_node::find_node;
 use super::nodes::{NodePath, check_handover};
+use super::schedules::View;
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
 use crate::cursor::ListQuery;
@@ -56,8 +57,13 @@ fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Sche
     let store = call.desk.store();
     let plan = schedules::plan_of(store, &node)?.schedules;
     let followed: BTreeSet<String> = plan.into_iter().map(|one| one.name).collect();
+    let view = View::read(&call.desk, &call.caller)?;
     let mut choices = Vec::new();
     for schedule in schedules::list(store, None)? {
+        let is_of_others = schedule.owner.is_some_and(|owner| owner != node.domain);
+        if is_of_others || !view.shows(&schedule) {
+            continue;
+        }
         let is_of_nodes = schedule.definition.place() == Place::Node;
         // Schedules that were made for one order are not for others.
         if is_of_nodes && !schedule.row.name.starts_with('@') {

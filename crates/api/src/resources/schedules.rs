@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use catalog::Follower;
+use catalog::{Follower, Node};
 use model::{DomainId, NodeId};
 use policy::schedule::Definition;
 use schemars::JsonSchema;
@@ -32,6 +32,9 @@ const RUNS_SHOWN: usize = 20;
 #[derive(Serialize, JsonSchema)]
 struct ScheduleDocument {
     name: String,
+    /// Domain whose administrators define the schedule; absent for a schedule of the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
     /// Work, times, and number of attempts.
     definition: Value,
     followers: Vec<FollowerDocument>,
@@ -57,6 +60,9 @@ pub(super) enum FollowerDocument {
 #[serde(deny_unknown_fields)]
 struct NewScheduleBody {
     name: String,
+    /// Domain that the schedule belongs to: only its nodes follow. Absent for a schedule of the
+    /// service.
+    domain: Option<String>,
     definition: Value,
     #[serde(default)]
     followers: Vec<FollowerDocument>,
@@ -97,7 +103,8 @@ pub(super) fn add(routes: &mut Routes) {
         "definition": example(),
         "followers": [{ "domain": "LAB" }],
     });
-    routes.make(operation.example("nightly", body), make);
+    let own = json!({ "name": "lab-noon", "domain": "LAB", "definition": example() });
+    routes.make(operation.example("nightly", body).example("domain", own), make);
     let summary = "Describes a schedule with its next runs";
     let operation = Operation::read("schedules.get", one, area, summary);
     routes.add(operation.volatile(VOLATILE), get);
@@ -143,21 +150,20 @@ pub(super) fn parse(definition: &Value) -> Answer<Definition> {
 
 /// View of a caller on the nodes that follow schedules. It is read as a whole, so that a schedule
 /// of others takes the same questions as one that does not exist.
-struct View<'a> {
+pub(super) struct View<'a> {
     caller: &'a Caller,
     domains: BTreeMap<DomainId, String>,
-    nodes: BTreeMap<NodeId, String>,
+    nodes: BTreeMap<NodeId, Node>,
     /// Labels of the nodes.
     labels: BTreeSet<String>,
 }
 
 impl<'a> View<'a> {
-    fn read(desk: &Desk, caller: &'a Caller) -> Answer<Self> {
+    pub(super) fn read(desk: &Desk, caller: &'a Caller) -> Answer<Self> {
         let mut domains = desk.store().catalog.domains()?;
         domains.retain(|one| caller.may(Area::Domains, Right::Read, Subject::Domain(one.id)));
         let nodes = nodes_seen(desk, caller, (Area::Nodes, Right::Read))?;
-        let nodes: BTreeMap<_, _> =
-            nodes.into_iter().map(|node| (node.id, node.name.to_string())).collect();
+        let nodes: BTreeMap<_, _> = nodes.into_iter().map(|node| (node.id, node)).collect();
         let labels = desk.store().catalog.labels(None)?.into_iter();
         let labels = labels.filter(|(node, _)| nodes.contains_key(node));
         Ok(Self {
@@ -168,30 +174,44 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Names the follower, if the caller may see it.
-    fn name(&self, follower: &Follower) -> Option<FollowerDocument> {
+    /// Names a follower of the schedule, if the caller may see it.
+    fn name(&self, schedule: &Schedule, follower: &Follower) -> Option<FollowerDocument> {
         match follower {
             // Labels are words of all tenants.
-            Follower::Label(_) if !self.caller.is_staff() => None,
+            Follower::Label(_) if !self.caller.is_staff() && !self.administers(schedule) => None,
             Follower::Label(label) => Some(FollowerDocument::Label(label.clone())),
             Follower::Domain(id) => self.domains.get(id).cloned().map(FollowerDocument::Domain),
-            Follower::Node(id) => self.nodes.get(id).cloned().map(FollowerDocument::Node),
+            Follower::Node(id) => {
+                let node = self.nodes.get(id)?;
+                // A node that has left the domain follows no longer.
+                let is_follower = schedule.owner.is_none_or(|owner| owner == node.domain);
+                is_follower.then(|| FollowerDocument::Node(node.name.to_string()))
+            }
         }
+    }
+
+    /// Returns true if the schedule belongs to a domain whose schedules the caller may see.
+    fn administers(&self, schedule: &Schedule) -> bool {
+        let reads = |owner| self.caller.may(Area::Schedules, Right::Read, Subject::Domain(owner));
+        schedule.owner.is_some_and(reads)
     }
 
     /// Returns true if the caller may see the schedule. It shows what its nodes do, so it is for
     /// those who may see one of the nodes.
-    fn shows(&self, schedule: &Schedule) -> bool {
+    pub(super) fn shows(&self, schedule: &Schedule) -> bool {
         let is_own = |follower: &Follower| match follower {
-            Follower::Label(label) => self.labels.contains(label),
-            _ => self.name(follower).is_some(),
+            Follower::Label(label) => schedule.owner.is_none() && self.labels.contains(label),
+            _ => self.name(schedule, follower).is_some(),
         };
-        self.caller.is_staff() || schedule.followers.iter().any(is_own)
+        self.caller.is_staff()
+            || self.administers(schedule)
+            || schedule.followers.iter().any(is_own)
     }
 }
 
 fn describe(view: &View<'_>, schedule: Schedule) -> ScheduleDocument {
-    let Schedule { row, definition, followers, .. } = schedule;
+    let followers = schedule.followers.iter().filter_map(|one| view.name(&schedule, one)).collect();
+    let Schedule { row, definition, owner, .. } = schedule;
     let next_runs = match definition.time_zone() {
         Ok(zone) if !definition.is_suspended => definition
             .timing
@@ -202,9 +222,10 @@ fn describe(view: &View<'_>, schedule: Schedule) -> ScheduleDocument {
         _ => Vec::new(),
     };
     ScheduleDocument {
-        definition: serde_json::from_str(&row.body).unwrap_or(Value::Null),
-        followers: followers.iter().filter_map(|follower| view.name(follower)).collect(),
+        definition: serde_json::to_value(&definition).unwrap_or(Value::Null),
+        followers,
         name: row.name,
+        domain: owner.and_then(|owner| view.domains.get(&owner).cloned()),
         changed: Time(row.changed),
         changed_by: Some(row.changed_by).filter(|_| view.caller.is_staff()),
         next_runs,
@@ -215,12 +236,24 @@ fn describe_one(desk: &Desk, caller: &Caller, schedule: Schedule) -> Answer<Sche
     Ok(describe(&View::read(desk, caller)?, schedule))
 }
 
-fn find(desk: &Desk, name: &str) -> Answer<Schedule> {
-    let absent = || Problem::not_found("schedule", name);
-    match schedules::list(desk.store(), Some(name)) {
-        Ok(mut found) => found.pop().ok_or_else(absent),
-        Err(store::StoreError::NotFound(_)) => Err(absent()),
-        Err(error) => Err(error.into()),
+/// What the right to change the schedule is about.
+fn subject(schedule: &Schedule) -> Subject {
+    schedule.owner.map_or(Subject::Service, Subject::Domain)
+}
+
+/// Finds a schedule that the caller may change. One that the caller may not see is answered as one
+/// that does not exist.
+fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<Schedule> {
+    let mut all = schedules::list(desk.store(), None)?.into_iter();
+    let found = all.find(|one| one.row.name.eq_ignore_ascii_case(name));
+    let may_change = |one: &Schedule| caller.may(Area::Schedules, Right::Write, subject(one));
+    match found {
+        Some(schedule) if may_change(&schedule) => Ok(schedule),
+        found => {
+            let view = View::read(desk, caller)?;
+            let is_seen = found.is_some_and(|schedule| view.shows(&schedule));
+            Err(if is_seen { Problem::forbidden() } else { Problem::not_found("schedule", name) })
+        }
     }
 }
 
@@ -250,8 +283,7 @@ fn get(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<ScheduleDocument> 
 }
 
 fn current(desk: &Arc<Desk>, caller: &Caller, path: &SchedulePath) -> Answer<Vec<u8>> {
-    caller.check(Area::Schedules, Right::Write, Subject::Service)?;
-    let schedule = find(desk, &path.schedule)?;
+    let schedule = find(desk, caller, &path.schedule)?;
     Ok(crate::routes::document(&describe_one(desk, caller, schedule)?))
 }
 
@@ -277,38 +309,46 @@ pub(super) fn parse_followers(
     named.iter().map(parse).collect()
 }
 
-fn check<P, Q, B>(call: &Call<P, Q, B>) -> Answer<()> {
-    call.caller.check(Area::Schedules, Right::Write, Subject::Service)
+/// Fails if the caller may not let nodes do this work by a schedule of the service: what gets at
+/// the contents of their files is for those who may do so.
+pub(crate) fn check_reach(caller: &Caller, definition: &Definition) -> Answer<()> {
+    check_reach_in(caller, definition, Subject::Service)
 }
 
-/// Fails if the caller may not let nodes do this work by schedule: what gets at the contents of
-/// their files is for those who may do so.
-pub(crate) fn check_reach(caller: &Caller, definition: &Definition) -> Answer<()> {
+fn check_reach_in(caller: &Caller, definition: &Definition, subject: Subject) -> Answer<()> {
     match super::area_of_run(definition) {
-        Area::Contents => caller.check(Area::Contents, Right::Write, Subject::Service),
+        Area::Contents => caller.check(Area::Contents, Right::Write, subject),
         _ => Ok(()),
     }
 }
 
 fn make(call: &mut Call<Empty, Empty, NewScheduleBody>) -> Answer<ScheduleDocument> {
-    check(call)?;
-    let (store, author) = (call.desk.store(), &call.caller.name);
-    let definition = parse(&call.body.definition)?;
-    check_reach(&call.caller, &definition)?;
-    let followers = parse_followers(&call.desk, &call.caller, &call.body.followers)?;
-    let mut schedule = schedules::add(store, &call.body.name, &definition, author)?;
+    let (store, author, body) = (call.desk.store(), &call.caller.name, &call.body);
+    let domain = match &body.domain {
+        Some(name) => Some(domains::find(&call.desk, &call.caller, name)?.id),
+        None => None,
+    };
+    let subject = domain.map_or(Subject::Service, Subject::Domain);
+    call.caller.check(Area::Schedules, Right::Write, subject)?;
+    let definition = parse(&body.definition)?;
+    check_reach_in(&call.caller, &definition, subject)?;
+    let followers = parse_followers(&call.desk, &call.caller, &body.followers)?;
+    schedules::check_followers(store, &body.name, (&definition, domain), &followers)?;
+    let mut schedule = match domain {
+        Some(domain) => schedules::add_of_domain(store, domain, &body.name, &definition, author)?,
+        None => schedules::add(store, &body.name, &definition, author)?,
+    };
     if !followers.is_empty() {
-        schedule = schedules::associate(store, &call.body.name, &followers, author)?;
+        schedule = schedules::associate(store, &body.name, &followers, author)?;
     }
     call.desk.office.announce()?;
     describe_one(&call.desk, &call.caller, schedule)
 }
 
 fn change(call: &mut Call<SchedulePath, Empty, DefinitionBody>) -> Answer<ScheduleDocument> {
-    check(call)?;
-    find(&call.desk, &call.path.schedule)?;
+    let known = find(&call.desk, &call.caller, &call.path.schedule)?;
     let definition = parse(&call.body.definition)?;
-    check_reach(&call.caller, &definition)?;
+    check_reach_in(&call.caller, &definition, subject(&known))?;
     let (store, author) = (call.desk.store(), &call.caller.name);
     let schedule = schedules::change(store, &call.path.schedule, &definition, author)?;
     call.desk.office.announce()?;
@@ -316,21 +356,19 @@ fn change(call: &mut Call<SchedulePath, Empty, DefinitionBody>) -> Answer<Schedu
 }
 
 fn remove(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<Empty> {
-    check(call)?;
-    find(&call.desk, &call.path.schedule)?;
+    find(&call.desk, &call.caller, &call.path.schedule)?;
     schedules::remove(call.desk.store(), &call.path.schedule, &call.caller.name)?;
     call.desk.office.announce()?;
     Ok(Empty {})
 }
 
 fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<ScheduleDocument> {
-    check(call)?;
-    let mut schedule = find(&call.desk, &call.path.schedule)?;
+    let mut schedule = find(&call.desk, &call.caller, &call.path.schedule)?;
     let (store, author, name) = (call.desk.store(), &call.caller.name, &call.path.schedule);
     let added = parse_followers(&call.desk, &call.caller, &call.body.add)?;
     let removed = parse_followers(&call.desk, &call.caller, &call.body.remove)?;
     if !added.is_empty() {
-        check_reach(&call.caller, &schedule.definition)?;
+        check_reach_in(&call.caller, &schedule.definition, subject(&schedule))?;
         schedule = schedules::associate(store, name, &added, author)?;
     }
     if !removed.is_empty() {

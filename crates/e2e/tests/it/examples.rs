@@ -374,6 +374,7 @@ fn removals(stage: &mut Stage) {
         stage.run(id, &root);
     }
     root.delete("/v1/nodes/web-2").expect(204);
+    root.delete("/v1/schedules/lab-noon").expect(204);
     stage.run("domains.remove", &root);
 }
 

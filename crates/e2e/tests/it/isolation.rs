@@ -116,7 +116,7 @@ fn body(id: &str, definition: &Value) -> Option<Value> {
         "restores.start" => json!({ "node": "{node}", "filespace": "/", "paths": ["/etc"] }),
         "runs.add" => json!({ "nodes": ["{node}"], "definition": definition }),
         "schedules.add" => json!({
-            "name": "mine", "definition": definition,
+            "name": "mine", "domain": "{domain}", "definition": definition,
             "followers": [{ "domain": "{domain}" }],
         }),
         "schedules.change" => json!({ "definition": definition }),
@@ -233,8 +233,14 @@ pub(crate) fn other_tenant(service: &Provider) -> (Caller, Objects) {
     let followers = json!({ "add": [{ "domain": name }] });
     service.root.patch("/v1/schedules/nightly/followers", &followers).expect(200);
     let run = json!({ "nodes": [node], "definition": definition });
-    let run = other.post("/v1/runs", &run).expect(201).json()["schedule"].clone();
+    other.post("/v1/runs", &run).expect(201);
     let (set, key) = (format!("{MARK}-set"), format!("{MARK}-key"));
+    let schedule = format!("{MARK}-schedule");
+    let new = json!({
+        "name": schedule, "domain": name, "definition": definition,
+        "followers": [{ "node": node }],
+    });
+    other.post("/v1/schedules", &new).expect(201);
     service.root.post("/v1/option-sets", &json!({ "name": set })).expect(201);
     let change = json!({ "option_set": set });
     service.root.patch(&format!("/v1/nodes/{node}"), &change).expect(200);
@@ -255,7 +261,7 @@ pub(crate) fn other_tenant(service: &Provider) -> (Caller, Objects) {
         ("key", pair(&first("/v1/keys", "id"), "hf-aaaaaaaaaaaaaaaa")),
         ("event", pair(&first("/v1/events", "number"), "987654")),
         ("approval", pair(&first("/v1/approvals", "number"), "987654")),
-        ("schedule", pair(run.as_str().unwrap(), "@nothing")),
+        ("schedule", pair(&schedule, "nothing-schedule")),
         ("baseline", pair("7001", "7002")),
         ("pool", pair(&pool, "no-pool")),
         ("library", pair("no-library-1", "no-library-2")),

@@ -17,7 +17,7 @@ use crate::scene::plant_files;
 const ANYWHERE: [&str; 5] = ["system", "policy", "storage", "operator", "auditor"];
 const IN_DOMAINS: [&str; 6] = ["policy", "storage", "operator", "auditor", "tenant", "owner"];
 /// Areas and operations about the service as a whole. A role in a domain has no right to them.
-const OF_SERVICE: [&str; 13] = [
+const OF_SERVICE: [&str; 9] = [
     "Activity log",
     "Pools, volumes, libraries",
     "Tasks of the server",
@@ -27,10 +27,6 @@ const OF_SERVICE: [&str; 13] = [
     "option-sets.change",
     "option-sets.end-stage",
     "option-sets.remove",
-    "schedules.add",
-    "schedules.change",
-    "schedules.follow",
-    "schedules.remove",
 ];
 /// Operations about a domain as a whole. An owner has no right to them.
 const OF_DOMAIN: [&str; 4] =
