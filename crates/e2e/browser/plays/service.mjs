@@ -317,7 +317,7 @@ async function auditor(stage, facts) {
   check(!(await offers(/^(Start a task|End .*|Cancel .*)$/)), 'an auditor begins and ends no work');
 }
 
-/** A tenant sees the enrolment keys and the report of the own domain, and nothing of the storage. */
+/** A tenant sees the enrolment keys and the report of the own domain, and nothing of the storage. The tenant's schedules are the domain's. */
 async function tenant(stage, facts) {
   await stage.enter();
   await stage.signIn(facts.tenant, facts.password);
@@ -333,6 +333,15 @@ async function tenant(stage, facts) {
   check((await nodes.allInnerTexts()).join() === 'lab-9', 'a tenant sees an option set with its own nodes');
   check((await page.getByRole('button', { name: 'Make a version' }).count()) === 0, 'a tenant changes no option set');
   check(!(await page.getByRole('link', { name: 'Pools and volumes' }).isVisible()), 'a tenant sees no storage');
+  await stage.visit('/schedules', 'Schedules');
+  await page.getByRole('button', { name: 'Make a schedule' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('lab-noon');
+  check(!(await dialog.getByRole('option', { name: 'Expire' }).count()), 'a tenant lets the server do no work');
+  await dialog.getByRole('button', { name: 'Make the schedule' }).click();
+  await page.getByRole('heading', { level: 1, name: 'lab-noon' }).waitFor();
+  await page.getByText(facts.domain, { exact: true }).first().waitFor();
+  await page.getByRole('button', { name: 'Change', exact: true }).waitFor();
   await stage.visit('/service', 'Service');
   await page.getByText('No node names an application yet').waitFor();
   check(!(await page.getByRole('columnheader', { name: 'Backups now' }).count()), 'a tenant does not see how many backups are under way');

@@ -89,6 +89,12 @@ class Session {
     return this.account?.roles.some((held) => roles.includes(held.role) && (!held.domain || held.domain === domain)) ?? false;
   }
 
+  /** Domains in which the person has one of these roles. */
+  domainsOf(...roles: Documents['Role'][]): string[] {
+    const held = (this.account?.roles ?? []).filter((one) => roles.includes(one.role));
+    return [...new Set(held.flatMap((one) => one.domain ?? []))];
+  }
+
   /** True if there are domains about which the person may read reports: an owner may not. */
   get hasReports(): boolean {
     return this.account?.roles.some((held) => held.role !== 'owner') ?? false;
