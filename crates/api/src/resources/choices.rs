@@ -61,14 +61,15 @@ fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Sche
     let mut choices = Vec::new();
     for schedule in schedules::list(store, None)? {
         let is_of_others = schedule.owner.is_some_and(|owner| owner != node.domain);
-        if is_of_others || !view.shows(&schedule) {
+        let is_followed = followed.contains(&schedule.row.name);
+        if is_of_others || !(is_followed || view.shows(&schedule)) {
             continue;
         }
         let is_of_nodes = schedule.definition.place() == Place::Node;
         // Schedules that were made for one order are not for others.
         if is_of_nodes && !schedule.row.name.starts_with('@') {
             choices.push(ScheduleChoice {
-                is_followed: followed.contains(&schedule.row.name),
+                is_followed,
                 description: schedule.definition.description,
                 work: schedule.definition.action.work.name(),
                 name: schedule.row.name,

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::nodes::{self, NewNode, NodeOrder};
+use store::{Store, schedules};
 
 use super::domains;
 use super::found_node::{FoundNode, find_node};
@@ -41,6 +42,7 @@ const VOLATILE: &[&str] = &[
     "last_contact",
     "last_address",
     "last_host",
+    "schedules",
     "servers",
 ];
 /// Maximum number of labels in a change.
@@ -60,6 +62,8 @@ struct NodeDocument {
     is_activated: bool,
     /// Name of the policy set's domain, whose rules the node follows.
     policy: String,
+    /// Names of the schedules that the node follows.
+    schedules: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     option_set: Option<String>,
     option_set_version: u64,
@@ -257,6 +261,7 @@ fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
         registered: Time(node.registered),
         is_activated: summary.is_enrolled,
         policy: node.domain_name.clone(),
+        schedules: schedules_of(desk.store(), node)?,
         option_set: node.option_set.clone(),
         option_set_version: summary.option_set_version,
         deletes_backups: node.deletes_backups,
@@ -274,6 +279,12 @@ fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
         deduplication,
         encryption,
     })
+}
+
+/// Returns the names of the schedules that the node follows. Single runs are left out.
+fn schedules_of(store: &Store, node: &Node) -> Answer<Vec<String>> {
+    let plan = schedules::plan_of(store, node)?.schedules.into_iter();
+    Ok(plan.map(|one| one.name).filter(|name| !name.starts_with('@')).collect())
 }
 
 fn drill_document(row: &DrillRow) -> DrillDocument {

@@ -154,8 +154,8 @@ pub(super) struct View<'a> {
     caller: &'a Caller,
     domains: BTreeMap<DomainId, String>,
     nodes: BTreeMap<NodeId, Node>,
-    /// Labels of the nodes.
-    labels: BTreeSet<String>,
+    /// Labels of the nodes, each with the domains of its nodes.
+    labels: BTreeMap<String, BTreeSet<DomainId>>,
 }
 
 impl<'a> View<'a> {
@@ -164,12 +164,16 @@ impl<'a> View<'a> {
         domains.retain(|one| caller.may(Area::Domains, Right::Read, Subject::Domain(one.id)));
         let nodes = nodes_seen(desk, caller, (Area::Nodes, Right::Read))?;
         let nodes: BTreeMap<_, _> = nodes.into_iter().map(|node| (node.id, node)).collect();
-        let labels = desk.store().catalog.labels(None)?.into_iter();
-        let labels = labels.filter(|(node, _)| nodes.contains_key(node));
+        let mut labels: BTreeMap<String, BTreeSet<DomainId>> = BTreeMap::new();
+        for (id, label) in desk.store().catalog.labels(None)? {
+            if let Some(node) = nodes.get(&id) {
+                labels.entry(label).or_default().insert(node.domain);
+            }
+        }
         Ok(Self {
             caller,
             domains: domains.into_iter().map(|domain| (domain.id, domain.name)).collect(),
-            labels: labels.map(|(_, label)| label).collect(),
+            labels,
             nodes,
         })
     }
@@ -199,9 +203,15 @@ impl<'a> View<'a> {
     /// Returns true if the caller may see the schedule. It shows what its nodes do, so it is for
     /// those who may see one of the nodes.
     pub(super) fn shows(&self, schedule: &Schedule) -> bool {
+        let reaches = |domain: &DomainId| schedule.owner.is_none_or(|owner| owner == *domain);
         let is_own = |follower: &Follower| match follower {
-            Follower::Label(label) => schedule.owner.is_none() && self.labels.contains(label),
-            _ => self.name(schedule, follower).is_some(),
+            Follower::Label(label) => {
+                self.labels.get(label).is_some_and(|domains| domains.iter().any(reaches))
+            }
+            Follower::Domain(id) => {
+                self.domains.contains_key(id) || self.nodes.values().any(|one| one.domain == *id)
+            }
+            Follower::Node(id) => self.nodes.get(id).is_some_and(|one| reaches(&one.domain)),
         };
         self.caller.is_staff()
             || self.administers(schedule)

@@ -164,6 +164,14 @@ fn a_tenant_defines_schedules_for_own_nodes_only() {
         fields(&list, "name")
     };
     assert_eq!(followed(&lab, "lab-1"), ["id", "nightly"]);
+    let owner = service.person("otto", &["owner@LAB"]);
+    service.root.patch("/v1/nodes/lab-1", &json!({ "owner": "otto" })).expect(200);
+    assert_eq!(followed(&owner, "lab-1"), ["id", "nightly"]);
+    owner.get("/v1/schedules/nightly").expect(200);
+    owner.delete("/v1/schedules/nightly").expect(403);
+    service.root.patch("/v1/nodes/lab-1", &json!({ "owner": null })).expect(200);
+    let node = lab.get("/v1/nodes/lab-1").expect(200).json();
+    assert_eq!(node["schedules"], json!(["id", "nightly"]));
     assert_eq!(followed(&law, "law-1"), [""; 0]);
     assert_eq!(followed(&service.root, "law-1"), [""; 0]);
     assert_eq!(law.get("/v1/schedules").expect(200).json()["items"], json!([]));
