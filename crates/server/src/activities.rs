@@ -19,6 +19,19 @@ pub enum ActivityKind {
     Recall,
 }
 
+impl ActivityKind {
+    pub const ALL: [Self; 3] = [Self::Backup, Self::Restore, Self::Recall];
+
+    /// Returns the name of the kind for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Backup => "backup",
+            Self::Restore => "restore",
+            Self::Recall => "recall",
+        }
+    }
+}
+
 /// Work of a node that is under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Activity {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use alerts::Kind;
 use model::ServerTime;
 use policy::schedule::event::EventState;
+use server::ActivityKind;
 
 use super::format::Text;
 use crate::call::Answer;
@@ -17,6 +18,7 @@ const EVENTS_MICROS: i64 = 86_400_000_000;
 
 pub(super) fn add(desk: &Desk, text: &mut Text) -> Answer<()> {
     nodes(desk, text)?;
+    sessions(desk, text);
     events(desk, text)?;
     alerts(desk, text)
 }
@@ -42,6 +44,18 @@ fn nodes(desk: &Desk, text: &mut Text) -> Answer<()> {
     let help = "Ages of the last good backups of nodes.";
     text.histogram((name, help), &classes, (sum, ages.len() as u64));
     Ok(())
+}
+
+fn sessions(desk: &Desk, text: &mut Text) {
+    let activities = desk.office.activities();
+    let of = |kind: ActivityKind| activities.iter().filter(move |one| one.kind == kind);
+    let counts = ActivityKind::ALL.map(|kind| (kind.name(), of(kind).count()));
+    let help = "Sessions of nodes at this server in which data moves, by kind.";
+    text.labelled(("holdfast_sessions", "gauge", help), "kind", counts);
+    let rate = |kind| of(kind).map(|one| one.bytes_per_sec).sum::<u64>();
+    let rates = ActivityKind::ALL.map(|kind| (kind.name(), rate(kind)));
+    let help = "Data of these sessions in a second, as the mean of the last ten seconds.";
+    text.labelled(("holdfast_sessions_bytes_per_second", "gauge", help), "kind", rates);
 }
 
 fn events(desk: &Desk, text: &mut Text) -> Answer<()> {

@@ -6,7 +6,7 @@ use model::{NodeId, archive_number, mount_point};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use server::{Activity, ActivityKind, ConnectedNode};
+use server::{Activity, ConnectedNode};
 use store::nodes::note;
 
 use super::found_node::{find_node, nodes_seen};
@@ -105,11 +105,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<SessionDocument
 
 fn describe(activity: &Activity) -> ActivityDocument {
     ActivityDocument {
-        kind: match activity.kind {
-            ActivityKind::Backup => "backup",
-            ActivityKind::Restore => "restore",
-            ActivityKind::Recall => "recall",
-        },
+        kind: activity.kind.name(),
         filespace: Bytes(mount_point(&activity.filespace).to_vec()),
         archive: archive_number(&activity.filespace),
         since: Time(activity.since),

@@ -50,6 +50,11 @@ fn a_session_shows_what_its_node_does() {
     });
     assert_eq!(activity["kind"], "backup");
     assert!(activity["bytes_per_sec"].as_u64().unwrap() > 0, "{activity}");
+    let metrics = String::from_utf8(service.root.get("/metrics").expect(200).body).unwrap();
+    for (kind, count) in [("backup", 1), ("restore", 0), ("recall", 0)] {
+        let line = format!("holdfast_sessions{{kind=\"{kind}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
     drop(backup.kill9());
     until("the backup is gone", || {
         let sessions = service.root.get("/v1/sessions").expect(200).json();
