@@ -25,6 +25,20 @@ use crate::routes::Routes;
 
 /// Fields of a schedule that change by themselves.
 const VOLATILE: &[&str] = &["next_runs"];
+/// Fields of definitions that are not kept where they have their defaults.
+const DEFAULTS: [&str; 9] = [
+    "blackouts",
+    "description",
+    "duration_max_minutes",
+    "last_day",
+    "months",
+    "objects",
+    "options",
+    "weekdays",
+    "weeks",
+];
+/// Field with days of the month, beside which days of the week mean nothing.
+const DAYS: &str = "month_days";
 /// Number of next runs in the description of a schedule.
 const RUNS_SHOWN: usize = 20;
 
@@ -143,9 +157,35 @@ pub(super) fn example() -> Value {
 /// Parses the definition of a schedule.
 pub(super) fn parse(definition: &Value) -> Answer<Definition> {
     let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));
-    let definition: Definition = serde_json::from_value(definition.clone()).map_err(wrong)?;
-    definition.check().map_err(|error| Problem::invalid(error.to_string()))?;
-    Ok(definition)
+    let parsed: Definition = serde_json::from_value(definition.clone()).map_err(wrong)?;
+    if let Some(field) =
+        serde_json::to_value(&parsed).ok().and_then(|kept| stray(definition, &kept))
+    {
+        let text =
+            format!("the definition is wrong: '{}' means nothing there", field.escape_debug());
+        return Err(Problem::invalid(text));
+    }
+    parsed.check().map_err(|error| Problem::invalid(error.to_string()))?;
+    Ok(parsed)
+}
+
+/// Returns a field that was given and is not kept. Programs pass over fields that they do not know,
+/// so that newer ones can add some. A person who misspells a field has to learn of it.
+fn stray(given: &Value, kept: &Value) -> Option<String> {
+    match (given, kept) {
+        (Value::Object(given), Value::Object(kept)) => given.iter().find_map(|(name, value)| {
+            let is_default = DEFAULTS.contains(&&name[..])
+                && !(name.starts_with("week") && kept.contains_key(DAYS));
+            match kept.get(name) {
+                Some(kept) => stray(value, kept),
+                None => (!is_default).then(|| name.clone()),
+            }
+        }),
+        (Value::Array(given), Value::Array(kept)) => {
+            given.iter().zip(kept).find_map(|(given, kept)| stray(given, kept))
+        }
+        _ => None,
+    }
 }
 
 /// View of a caller on the nodes that follow schedules. It is read as a whole, so that a schedule
@@ -386,4 +426,44 @@ fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<Schedul
     }
     call.desk.office.announce()?;
     describe_one(&call.desk, &call.caller, schedule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_no_definition_has_is_refused() {
+        let with = |pointer: &str, name: &str, value: Value| {
+            let mut definition = example();
+            let object = definition.pointer_mut(pointer).expect("is there");
+            object[name] = value;
+            parse(&definition).map(drop).map_err(|problem| problem.detail)
+        };
+        for (pointer, name, value) in [
+            ("", "description", json!("")),
+            ("", "runs_late", json!(true)),
+            ("", "duration_max_minutes", json!(null)),
+            ("/action", "options", json!([])),
+            ("/action", "objects", json!(["/srv", { "bytes": "L3Nydi/p" }])),
+            ("/timing", "last_day", json!("2027-01-31")),
+            ("/timing/starts/calendar", "weekdays", json!("mon-fri")),
+            ("/timing/starts/calendar", "month_days", json!("1,15")),
+        ] {
+            assert_eq!(with(pointer, name, value), Ok(()), "{name}");
+        }
+        for (pointer, name) in [
+            ("", "retrys"),
+            ("", "window_minutes"),
+            ("/action", "option"),
+            ("/timing", "zone"),
+            ("/timing/starts/calendar", "weekday"),
+        ] {
+            let refused = with(pointer, name, json!("7")).expect_err(name);
+            assert!(refused.contains(&format!("'{name}' means nothing there")), "{refused}");
+        }
+        let both = json!({ "times": "22:00", "month_days": "1", "weekdays": "mon" });
+        let refused = with("/timing/starts", "calendar", both).expect_err("is refused");
+        assert!(refused.contains("'weekdays'"), "{refused}");
+    }
 }
