@@ -87,8 +87,8 @@ fn drives(desk: &Desk, text: &mut Text) {
     let help = "Failures of the drive, and volumes that could not be read or written in it.";
     text.family(name, "counter", help);
     for one in desk.store().volumes.drive_errors() {
-        let labels = [("library", &one.library[..]), ("drive", &one.drive.to_string())];
-        text.value(name, &labels, one.errors);
+        let drive = one.drive.to_string();
+        text.value(name, &[("library", &one.library), ("drive", &drive)], one.errors);
     }
 }
 

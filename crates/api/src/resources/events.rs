@@ -356,7 +356,7 @@ fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
     let (number, work) = (first.number, works(&call.desk)?.get(&first.key.schedule).copied());
     let (desk, caller) = (Arc::clone(&call.desk), call.caller.clone());
     let numbering = desk.numbering(&caller);
-    let look = move || {
+    let look = move || -> io::Result<Option<LiveState<EventDocument>>> {
         let store = desk.store();
         let (event, _) = schedules::find_event(store, number).map_err(io::Error::other)?;
         if !sees(&desk, &caller, Some(&event)) {

@@ -157,7 +157,7 @@ fn watch(call: &mut Call<TaskPath, Empty, Empty>) -> Answer<Download> {
     call.caller.check(Area::Tasks, Right::Read, Subject::Service)?;
     let number = find(&call.desk, call.path.task)?.number;
     let desk = Arc::clone(&call.desk);
-    let look = move || {
+    let look = move || -> io::Result<Option<LiveState<TaskDocument>>> {
         let run = tasks::find(&*desk.store().catalog, number).map_err(io::Error::other)?;
         let is_over = run.run.ended.is_some();
         let ended_early = |problem: Problem| io::Error::other(problem.detail);
