@@ -17,6 +17,8 @@ async function schedules(stage) {
   await page.getByRole('button', { name: 'Make a schedule' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Name').fill('nightly');
+  const works = await dialog.getByLabel('Work', { exact: true }).locator('option').allInnerTexts();
+  check(works.length === 20 && works.includes('Copy pools'), `each kind of work can be chosen: ${works}`);
   await dialog.getByLabel('Times').fill('25:00');
   await dialog.getByLabel('Days of the week').fill('mon-fri');
   await dialog.getByLabel('Time zone').fill('Europe/Berlin');

@@ -27,7 +27,9 @@ export interface Definition {
 }
 
 export const WORK_OF_NODES = ['incremental', 'selective', 'full', 'archive', 'verify', 'drill', 'image', 'command'];
-export const WORK_OF_SERVER = ['expire', 'reclaim', 'audit', 'scrub', 'copy-catalog', 'drain'];
+export const WORK_OF_SERVER = [
+  'expire', 'reclaim', 'audit', 'scrub', 'copy-catalog', 'drain', 'copy-pools', 'repair', 'reclaim-volumes', 'move-volumes', 'audit-volumes',
+];
 
 /** The definition of work that begins now. The server sets the time. */
 export function now(work: string, objects: Word[] = [], options: string[] = []): Definition {
