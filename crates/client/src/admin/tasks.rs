@@ -10,6 +10,7 @@ use crate::link::portions::{self, Section};
 /// A run of a task.
 #[derive(Clone, Debug)]
 pub struct TaskRun {
+    pub number: u64,
     pub task: String,
     pub due: ServerTime,
     pub started: ServerTime,
@@ -35,6 +36,7 @@ impl From<proto::TaskRun> for TaskRun {
             reason: end.reason,
         };
         Self {
+            number: message.number,
             task: message.task,
             due: ServerTime(message.due),
             started: ServerTime(message.started),

@@ -134,6 +134,11 @@ fn a_task_that_the_server_began_is_described_and_followed() {
     let over = service.root.delete(&path).expect(409).json();
     assert!(over["detail"].as_str().unwrap().contains("has ended"), "{over}");
     service.root.delete("/v1/tasks/987654").expect(404);
+    let number = begun["number"].to_string();
+    let listed = service.server.try_admin(&["tasks"]).expect(&[0]).json_lines();
+    assert!(listed.iter().any(|run| run["number"] == begun["number"]), "{listed:?}");
+    let cancel = ["tasks", "--cancel", &number];
+    service.server.try_admin(&cancel).expect(&[12]).says("has ended");
     auditor.delete(&path).expect(403);
     for caller in [&tenant, &service.person("owner", &["owner@LAB"])] {
         caller.get(&path).expect(403);

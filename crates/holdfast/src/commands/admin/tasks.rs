@@ -2,7 +2,10 @@
 
 use client::admin::{Admin, TaskRun};
 use serde::Serialize;
+use serde_json::json;
 
+use super::request::ask;
+use super::user::tell;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::moment;
@@ -13,20 +16,26 @@ const FAILED_MIN: u32 = 12;
 /// Exit code of a task that a person has cancelled.
 const CANCELLED: u32 = 8;
 
-/// List the work that the server has done by itself, newest first
+/// List the work that the server has done by itself, newest first, or cancel it
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast tasks --limit 20")]
+  holdfast admin --server /srv/holdfast tasks --limit 20
+  holdfast admin --server /srv/holdfast tasks --cancel 17")]
 pub(crate) struct Args {
     /// Maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
+    /// Cancel the run with this number: it ends after what it does at the moment, and the task does
+    /// not begin again for an hour
+    #[arg(long, value_name = "NUMBER", conflicts_with = "limit")]
+    cancel: Option<u64>,
 }
 
 /// `tasks --json`, one document per line.
 #[derive(Serialize)]
 struct TaskDocument<'a> {
+    number: u64,
     task: &'a str,
     due: String,
     started: String,
@@ -42,11 +51,18 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
+    if let Some(number) = args.cancel {
+        ask(admin, "DELETE", &format!("/v1/tasks/{number}"), None)?;
+        let text = format!("Run {number} is cancelled. It ends after what it does at the moment.");
+        tell(&json!({ "number": number, "is_cancelled": true }), &text, context);
+        return Ok(DONE);
+    }
     let runs = admin.task_runs(args.limit)?;
     if context.output.is_json() {
         for run in &runs {
             let ended = run.ended.as_ref();
             context.output.json(&TaskDocument {
+                number: run.number,
                 task: &run.task,
                 due: moment::rfc3339(run.due),
                 started: moment::rfc3339(run.started),
@@ -75,6 +91,7 @@ fn status(run: &TaskRun) -> &'static str {
 
 fn text(runs: &[TaskRun]) -> String {
     let columns = [
+        ("Number", Align::Right),
         ("Task", Align::Left),
         ("Due", Align::Left),
         ("Started", Align::Left),
@@ -85,6 +102,7 @@ fn text(runs: &[TaskRun]) -> String {
     let row = |run: &TaskRun| {
         let ended = run.ended.as_ref();
         [
+            run.number.to_string(),
             run.task.clone(),
             moment::shown(run.due),
             moment::shown(run.started),
@@ -109,7 +127,7 @@ mod tests {
             let (due, started) = (ServerTime(0), ServerTime(0));
             let ended = code.map(|code| TaskEnd { at: started, code, reason: String::new() });
             assert_eq!(
-                status(&TaskRun { task: "expire".to_owned(), due, started, ended }),
+                status(&TaskRun { number: 1, task: "expire".to_owned(), due, started, ended }),
                 expected
             );
         };
