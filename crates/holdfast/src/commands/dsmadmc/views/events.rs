@@ -277,7 +277,7 @@ pub(super) fn processes(table: &mut Table, admin: &mut Admin) -> Result<(), Comm
             ]);
         }
     }
-    // Tasks have no numbers.
+    // The number of a task is not that of an event, which commands about processes take.
     for run in admin
         .task_runs(ROWS_MAX)?
         .into_iter()
