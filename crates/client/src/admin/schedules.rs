@@ -5,6 +5,7 @@ use policy::schedule::Definition;
 use wire::proto;
 
 use super::connection::Admin;
+use super::nodes::Node;
 use super::optional;
 use crate::link::attend::EventControl;
 use crate::link::portions::{self, Section};
@@ -28,10 +29,27 @@ pub struct Schedule {
     pub name: String,
     pub definition: Definition,
     pub followers: Vec<Follower>,
+    /// Domain that the schedule belongs to, whose nodes alone follow it.
+    pub domain: Option<String>,
     /// Time of the last change of the planned times.
     pub since: ServerTime,
     pub changed: ServerTime,
     pub changed_by: String,
+}
+
+impl Schedule {
+    /// Returns true if the node follows the schedule.
+    pub fn is_followed_by(&self, node: &Node) -> bool {
+        let is_foreign = |domain: &String| !domain.eq_ignore_ascii_case(&node.domain);
+        if self.domain.as_ref().is_some_and(is_foreign) {
+            return false;
+        }
+        self.followers.iter().any(|follower| match follower {
+            Follower::Node(name) => name.eq_ignore_ascii_case(&node.name),
+            Follower::Label(label) => node.labels.contains(label),
+            Follower::Domain(name) => name.eq_ignore_ascii_case(&node.domain),
+        })
+    }
 }
 
 /// An action that was started at nodes.
@@ -278,6 +296,7 @@ fn schedule(message: proto::Schedule) -> Result<Schedule, ClientError> {
         name: message.name,
         definition,
         followers: message.followers.into_iter().filter_map(follower).collect(),
+        domain: optional::text(message.domain),
         since: ServerTime(message.since),
         changed: ServerTime(message.changed),
         changed_by: message.changed_by,
@@ -302,5 +321,34 @@ fn event(message: proto::ScheduledEvent) -> ScheduledEvent {
         session: message.session,
         progress: message.progress,
         paused: message.paused.map(ServerTime),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_of_its_domain_follow_a_schedule() {
+        let node = |domain: &str| {
+            let (name, domain) = ("web-1".to_owned(), domain.to_owned());
+            let labels = vec!["web".to_owned()];
+            Node::from(proto::NodeInfo { name, domain, labels, ..proto::NodeInfo::default() })
+        };
+        let definition = r#"{"action":{"work":"incremental"},"zone":"UTC","priority":5,
+            "retries":0,"retry_pause_minutes":1,
+            "timing":{"starts":{"once":0},"window_minutes":60,"spread_percent":0}}"#;
+        let label = proto::follower::Follower::Label("web".to_owned());
+        let message = |domain: &str| proto::Schedule {
+            definition: definition.to_owned(),
+            followers: vec![proto::Follower { follower: Some(label.clone()) }],
+            domain: domain.to_owned(),
+            ..proto::Schedule::default()
+        };
+        for (domain, of_lab, of_law) in [("", true, true), ("LAB", true, false)] {
+            let schedule = schedule(message(domain)).expect("is read");
+            let followed = ["LAB", "LAW"].map(|domain| schedule.is_followed_by(&node(domain)));
+            assert_eq!(followed, [of_lab, of_law], "{domain}");
+        }
     }
 }

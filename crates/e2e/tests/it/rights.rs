@@ -170,6 +170,8 @@ fn a_tenant_defines_schedules_for_own_nodes_only() {
     owner.get("/v1/schedules/nightly").expect(200);
     owner.delete("/v1/schedules/nightly").expect(403);
     service.root.patch("/v1/nodes/lab-1", &json!({ "owner": null })).expect(200);
+    let shown = service.server.admin(&["schedule", "show", "nightly"]);
+    assert_eq!((&shown["domain"], &shown["followed_by"]), (&json!("LAB"), &json!(["lab-1"])));
     let node = lab.get("/v1/nodes/lab-1").expect(200).json();
     assert_eq!(node["schedules"], json!(["id", "nightly"]));
     assert_eq!(followed(&law, "law-1"), [""; 0]);

@@ -28,10 +28,12 @@ pub(crate) fn definition(text: &str) -> Result<Definition, StoreError> {
 }
 
 pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Schedule, StoreError> {
-    let Schedule { row, followers, .. } = schedule;
+    let Schedule { row, followers, owner, .. } = schedule;
     let definition = schedules::plain_body(row.clone());
     let nodes = store.catalog.nodes()?;
     let domains = store.catalog.domains()?;
+    let owner = owner.and_then(|id| domains.iter().find(|domain| domain.id == id));
+    let owner = owner.map(|domain| domain.name.clone());
     let named = |follower: Follower| {
         use proto::follower::Follower as Message;
         let follower = match follower {
@@ -52,6 +54,7 @@ pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Sched
         since: row.since.0,
         changed: row.changed.0,
         changed_by: row.changed_by,
+        domain: owner.unwrap_or_default(),
     })
 }
 

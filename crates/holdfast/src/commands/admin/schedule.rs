@@ -103,7 +103,7 @@ impl ListArgs {
     /// `node` is the node whose schedules are wanted, if one is named.
     fn shows(&self, schedule: &Schedule, node: Option<&Node>) -> bool {
         let is_wanted = self.all || !schedule.name.starts_with(ONCE_PREFIX);
-        is_wanted && node.is_none_or(|node| follows(node, schedule))
+        is_wanted && node.is_none_or(|node| schedule.is_followed_by(node))
     }
 }
 
@@ -281,7 +281,7 @@ pub(super) fn run(
                 true => Vec::new(),
                 false => admin.nodes(None)?,
             };
-            let nodes = nodes.iter().filter(|node| follows(node, &schedule));
+            let nodes = nodes.iter().filter(|node| schedule.is_followed_by(node));
             let nodes: Vec<&str> = nodes.map(|node| node.name.as_str()).collect();
             show(&schedule, &nodes, &runs, context);
             Ok(DONE)
@@ -321,6 +321,7 @@ fn put(
             name: name.to_owned(),
             definition: definition.clone(),
             followers: Vec::new(),
+            domain: None,
             since: sys::clock::now(),
             changed: sys::clock::now(),
             changed_by: String::new(),
@@ -444,15 +445,6 @@ fn runs(definition: &Definition) -> Result<Vec<Occurrence>, CommandError> {
     Ok(definition.timing.occurrences(&zone, now).take(RUNS_SHOWN).collect())
 }
 
-/// Returns true if the node follows the schedule.
-fn follows(node: &Node, schedule: &Schedule) -> bool {
-    schedule.followers.iter().any(|follower| match follower {
-        Follower::Node(name) => name.eq_ignore_ascii_case(&node.name),
-        Follower::Label(label) => node.labels.contains(label),
-        Follower::Domain(name) => name.eq_ignore_ascii_case(&node.domain),
-    })
-}
-
 /// Returns nodes in words: their number, and the first names.
 pub(super) fn nodes_words(nodes: &[&str]) -> String {
     let total = quantity::counted(nodes.len() as u64, "node");
@@ -481,6 +473,9 @@ struct ScheduleDocument<'a> {
     nodes: Vec<&'a str>,
     labels: Vec<&'a str>,
     domains: Vec<&'a str>,
+    /// Domain that the schedule belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<&'a str>,
     changed: String,
     changed_by: &'a str,
     next_run: Option<String>,
@@ -500,6 +495,7 @@ fn document<'a>(schedule: &'a Schedule, runs: &[Occurrence]) -> ScheduleDocument
         nodes: Vec::new(),
         labels: Vec::new(),
         domains: Vec::new(),
+        domain: schedule.domain.as_deref(),
         changed: moment::rfc3339(schedule.changed),
         changed_by: &schedule.changed_by,
         next_run: runs.first().map(|run| moment::rfc3339(run.opens)),
@@ -606,6 +602,7 @@ fn show(schedule: &Schedule, nodes: &[&str], runs: &[Occurrence], context: &mut 
     };
     let mut lines = vec![
         ("Schedule", schedule.name.clone()),
+        ("Domain", schedule.domain.clone().unwrap_or_default()),
         ("Description", definition.description.clone()),
         ("Action", action::words(&definition.action)),
         ("Times", timing::starts_words(&definition.timing.starts)),

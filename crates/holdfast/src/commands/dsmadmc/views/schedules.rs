@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use client::admin::{Admin, Follower, Node, Schedule};
+use client::admin::{Admin, Node, Schedule};
 use dsm::admin::view::{Table, Value};
 use policy::schedule::{Days, Definition, Every, Place, Starts};
 
@@ -11,14 +11,7 @@ use crate::error::CommandError;
 
 /// A node that follows a schedule.
 fn followers<'a>(schedule: &Schedule, nodes: &'a [Node]) -> Vec<&'a Node> {
-    let follows = |node: &&Node| {
-        schedule.followers.iter().any(|follower| match follower {
-            Follower::Node(name) => *name == node.name,
-            Follower::Label(label) => node.labels.contains(label),
-            Follower::Domain(domain) => *domain == node.domain,
-        })
-    };
-    nodes.iter().filter(follows).collect()
+    nodes.iter().filter(|node| schedule.is_followed_by(node)).collect()
 }
 
 pub(super) fn associations(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
