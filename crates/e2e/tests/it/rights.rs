@@ -121,89 +121,103 @@ fn a_schedule_is_for_those_whose_nodes_follow_it() {
     law.get("/v1/schedules/of-label").expect(200);
 }
 
-#[test]
-fn a_tenant_defines_schedules_for_own_nodes_only() {
-    let service = Provider::new();
+/// Makes the tenants LAB and LAW, each with a node that has the label web. Returns them.
+fn two_tenants(service: &Provider) -> (Caller, Caller) {
     let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
     for (caller, name, domain) in [(&lab, "lab-1", "LAB"), (&law, "law-1", "LAW")] {
         caller.post("/v1/nodes", &json!({ "name": name, "domain": domain })).expect(201);
         let label = json!({ "add_labels": ["web"] });
         caller.patch(&format!("/v1/nodes/{name}"), &label).expect(200);
     }
-    let [harmless, command, tidy] = [
-        json!({ "work": "incremental" }),
-        json!({ "work": "command", "objects": ["id"] }),
-        json!({ "work": "expire" }),
-    ]
-    .map(|action| definition(&action));
-    let new = |name: &str, definition: &Value, follower: Value| {
-        json!({ "name": name, "domain": "LAB", "definition": definition,
-                "followers": [follower] })
-    };
-    let all = json!({ "label": "web" });
-    let made = lab.post("/v1/schedules", &new("nightly", &harmless, all.clone()));
+    (lab, law)
+}
+
+/// Returns a new schedule of LAB.
+fn of_lab(name: &str, work: &Value, follower: Value) -> Value {
+    let definition = definition(work);
+    json!({ "name": name, "domain": "LAB", "definition": definition, "followers": [follower] })
+}
+
+/// Returns the names of the schedules that the caller sees at the node.
+fn schedules_of(caller: &Caller, node: &str) -> Vec<String> {
+    let list = caller.get(&format!("/v1/nodes/{node}/schedules")).expect(200).json();
+    fields(&list, "name")
+}
+
+#[test]
+fn a_tenant_defines_schedules_for_own_nodes_only() {
+    let service = Provider::new();
+    let (lab, law) = two_tenants(&service);
+    let (harmless, all) = (json!({ "work": "incremental" }), json!({ "label": "web" }));
+    let made = lab.post("/v1/schedules", &of_lab("nightly", &harmless, all.clone()));
     let made = made.expect(201).json();
     assert_eq!((&made["domain"], &made["followers"]), (&json!("LAB"), &json!([all])));
-    lab.post("/v1/schedules", &new("id", &command, json!({ "node": "lab-1" })))
+    let command = json!({ "work": "command", "objects": ["id"] });
+    lab.post("/v1/schedules", &of_lab("id", &command, json!({ "node": "lab-1" })))
         .expect(201);
-    let of_service = json!({ "name": "all", "definition": harmless });
+    let of_service = json!({ "name": "all", "definition": definition(&harmless) });
     lab.post("/v1/schedules", &of_service).expect(403);
     for (wrong, status) in [
-        (new("tidy", &tidy, all.clone()), 409),
-        (new("other", &harmless, json!({ "node": "law-1" })), 404),
-        (new("other", &harmless, json!({ "domain": "LAW" })), 404),
-        (new("other", &harmless, json!({ "domain": "STANDARD" })), 404),
+        (of_lab("tidy", &json!({ "work": "expire" }), all.clone()), 409),
+        (of_lab("other", &harmless, json!({ "node": "law-1" })), 404),
+        (of_lab("other", &harmless, json!({ "domain": "LAW" })), 404),
+        (of_lab("other", &harmless, json!({ "domain": "STANDARD" })), 404),
     ] {
         lab.post("/v1/schedules", &wrong).expect(status);
     }
-    law.post("/v1/schedules", &new("other", &harmless, all.clone())).expect(404);
+    law.post("/v1/schedules", &of_lab("other", &harmless, all)).expect(404);
 
     // The other tenant's node has the label, and neither follows nor sees anything of it.
-    let followed = |caller: &Caller, node: &str| {
-        let list = caller.get(&format!("/v1/nodes/{node}/schedules")).expect(200).json();
-        fields(&list, "name")
-    };
-    assert_eq!(followed(&lab, "lab-1"), ["id", "nightly"]);
-    let owner = service.person("otto", &["owner@LAB"]);
-    service.root.patch("/v1/nodes/lab-1", &json!({ "owner": "otto" })).expect(200);
-    assert_eq!(followed(&owner, "lab-1"), ["id", "nightly"]);
-    owner.get("/v1/schedules/nightly").expect(200);
-    owner.delete("/v1/schedules/nightly").expect(403);
-    service.root.patch("/v1/nodes/lab-1", &json!({ "owner": null })).expect(200);
+    assert_eq!(schedules_of(&lab, "lab-1"), ["id", "nightly"]);
+    assert_eq!(schedules_of(&law, "law-1"), [""; 0]);
+    assert_eq!(schedules_of(&service.root, "law-1"), [""; 0]);
     let shown = service.server.admin(&["schedule", "show", "nightly"]);
     assert_eq!((&shown["domain"], &shown["followed_by"]), (&json!("LAB"), &json!(["lab-1"])));
     let node = lab.get("/v1/nodes/lab-1").expect(200).json();
     assert_eq!(node["schedules"], json!(["id", "nightly"]));
-    assert_eq!(followed(&law, "law-1"), [""; 0]);
-    assert_eq!(followed(&service.root, "law-1"), [""; 0]);
+    // A node that leaves the domain takes nothing along.
+    service.root.patch("/v1/nodes/lab-1", &json!({ "domain": "LAW" })).expect(200);
+    assert_eq!(schedules_of(&law, "lab-1"), [""; 0]);
     assert_eq!(law.get("/v1/schedules").expect(200).json()["items"], json!([]));
+    service.root.delete("/v1/domains/LAB").expect(409);
+    for name in ["nightly", "id"] {
+        lab.delete(&format!("/v1/schedules/{name}")).expect(204);
+    }
+}
+
+#[test]
+fn a_schedule_of_a_domain_is_for_those_who_administer_the_domain() {
+    let service = Provider::new();
+    let (lab, law) = two_tenants(&service);
+    let (harmless, all) = (json!({ "work": "incremental" }), json!({ "label": "web" }));
+    let command = json!({ "work": "command", "objects": ["id"] });
+    for (name, work) in [("nightly", &harmless), ("id", &command)] {
+        lab.post("/v1/schedules", &of_lab(name, work, all.clone())).expect(201);
+    }
+    let change = json!({ "definition": definition(&harmless) });
     for path in ["/v1/schedules/nightly", "/v1/schedules/none"] {
         law.get(path).expect(404);
         law.delete(path).expect(404);
-        law.send("PUT", path, Some(&json!({ "definition": harmless }))).expect(404);
+        law.send("PUT", path, Some(&change)).expect(404);
         law.patch(&format!("{path}/followers"), &json!({ "add": [{ "node": "law-1" }] }))
             .expect(404);
     }
     let operator = service.person("olga", &["operator@LAB"]);
     operator.get("/v1/schedules/nightly").expect(200);
     operator.delete("/v1/schedules/nightly").expect(403);
+    let owner = service.person("otto", &["owner@LAB"]);
+    service.root.patch("/v1/nodes/lab-1", &json!({ "owner": "otto" })).expect(200);
+    assert_eq!(schedules_of(&owner, "lab-1"), ["id", "nightly"]);
+    owner.get("/v1/schedules/nightly").expect(200);
+    owner.delete("/v1/schedules/nightly").expect(403);
 
     // Who decides about policies only lets no commands run.
     let pia = service.person("pia", &["policy@LAB"]);
-    let change = json!({ "definition": command });
+    pia.send("PUT", "/v1/schedules/nightly", Some(&change)).expect(200);
+    let change = json!({ "definition": definition(&command) });
     pia.send("PUT", "/v1/schedules/nightly", Some(&change)).expect(403);
-    pia.send("PUT", "/v1/schedules/nightly", Some(&json!({ "definition": harmless })))
-        .expect(200);
-    pia.patch("/v1/schedules/id/followers", &json!({ "add": [{ "label": "web" }] }))
+    pia.patch("/v1/schedules/id/followers", &json!({ "add": [{ "node": "lab-1" }] }))
         .expect(403);
-    // A node that leaves the domain takes nothing along.
-    service.root.patch("/v1/nodes/lab-1", &json!({ "domain": "LAW" })).expect(200);
-    assert_eq!(followed(&law, "lab-1"), [""; 0]);
-    assert_eq!(law.get("/v1/schedules").expect(200).json()["items"], json!([]));
-    service.root.delete("/v1/domains/LAB").expect(409);
-    for name in ["nightly", "id"] {
-        lab.delete(&format!("/v1/schedules/{name}")).expect(204);
-    }
 }
 
 #[test]
