@@ -181,10 +181,15 @@ fn json(text: &str) -> Option<Value> {
     (!text.is_empty()).then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// Returns the kinds of work of all schedules, by their names.
-fn works(desk: &Desk) -> Answer<BTreeMap<String, Work>> {
+/// Returns the kinds of work of all schedules, by their names. A schedule of another domain is left
+/// out: it can have the name of one that was removed, whose events the caller sees.
+fn works(desk: &Desk, caller: &Caller) -> Answer<BTreeMap<String, Work>> {
     let rows = desk.store().catalog.schedules()?;
+    let is_hidden = |domain| !(caller.is_staff() || caller.belongs_to(domain));
     let work = |row: catalog::ScheduleRow| {
+        if schedules::owner(&row).is_some_and(is_hidden) {
+            return None;
+        }
         let definition = schedules::definition(&row).ok()?;
         Some((row.name, definition.action.work))
     };
@@ -193,7 +198,7 @@ fn works(desk: &Desk) -> Answer<BTreeMap<String, Work>> {
 
 /// Describes one event.
 fn describe_one(desk: &Desk, caller: &Caller, event: ScheduledEvent) -> Answer<EventDocument> {
-    let work = works(desk)?.get(&event.key.schedule).copied();
+    let work = works(desk, caller)?.get(&event.key.schedule).copied();
     Ok(describe(&desk.numbering(caller), event, work))
 }
 
@@ -314,7 +319,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>>
     let events = schedules::node_events(call.desk.store(), &filter, first, portion.read_max())?;
     let key = |event: &ScheduledEvent| shown(event.number).to_string().into_bytes();
     let page = portion.page(events, key);
-    let (works, reports) = (works(&call.desk)?, call.query.reports.unwrap_or(false));
+    let (works, reports) = (works(&call.desk, &call.caller)?, call.query.reports.unwrap_or(false));
     let items = page.items.into_iter().map(|event| {
         let work = works.get(&event.key.schedule).copied();
         let document = describe(&numbering, event, work);
@@ -353,7 +358,8 @@ fn log(call: &mut Call<EventPath, Empty, Empty>) -> Answer<LogDocument> {
 
 fn watch(call: &mut Call<EventPath, Empty, Empty>) -> Answer<Download> {
     let first = find(&call.desk, &call.caller, call.path.event)?;
-    let (number, work) = (first.number, works(&call.desk)?.get(&first.key.schedule).copied());
+    let (number, work) =
+        (first.number, works(&call.desk, &call.caller)?.get(&first.key.schedule).copied());
     let (desk, caller) = (Arc::clone(&call.desk), call.caller.clone());
     let numbering = desk.numbering(&caller);
     let look = move || -> io::Result<Option<LiveState<EventDocument>>> {

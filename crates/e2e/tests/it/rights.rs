@@ -5,7 +5,7 @@ use e2e::harness::api::Caller;
 use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
-use crate::at_work::enrol;
+use crate::at_work::{enrol, until};
 use crate::scene::plant_files;
 use crate::tenant_keys;
 
@@ -218,6 +218,28 @@ fn a_schedule_of_a_domain_is_for_those_who_administer_the_domain() {
     pia.send("PUT", "/v1/schedules/nightly", Some(&change)).expect(403);
     pia.patch("/v1/schedules/id/followers", &json!({ "add": [{ "node": "lab-1" }] }))
         .expect(403);
+}
+
+#[test]
+fn an_event_says_nothing_of_a_schedule_of_others_with_the_name_of_its_own() {
+    let service = Provider::new();
+    let (lab, law) = two_tenants(&service);
+    let mut soon = of_lab("x", &json!({ "work": "incremental" }), json!({ "node": "lab-1" }));
+    let at = sys::clock::now().0 + 3_000_000;
+    soon["definition"]["timing"]["starts"] = json!({ "once": at });
+    lab.post("/v1/schedules", &soon).expect(201);
+    let event = || {
+        let events = lab.get("/v1/events?schedule=x").expect(200).json();
+        events["items"].as_array().unwrap().first().cloned()
+    };
+    let opened = until("the window opens", event);
+    assert_eq!(opened["work"], "incremental");
+    lab.delete("/v1/schedules/x").expect(204);
+    let command = definition(&json!({ "work": "command", "objects": ["id"] }));
+    let other = json!({ "name": "x", "domain": "LAW", "definition": command });
+    law.post("/v1/schedules", &other).expect(201);
+    let seen = event().expect("the event stays");
+    assert_eq!((&seen["number"], &seen["work"]), (&opened["number"], &Value::Null));
 }
 
 #[test]
