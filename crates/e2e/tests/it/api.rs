@@ -358,6 +358,7 @@ fn each_operation_is_allowed_to_the_roles_of_the_table() {
                 .replace("{alert}", "999999")
                 .replace("{approval}", "999999")
                 .replace("{baseline}", "999999")
+                .replace("{task}", "999999")
                 .replace("{wait}", "999999")
                 .replace('{', "no-")
                 .replace('}', "");
