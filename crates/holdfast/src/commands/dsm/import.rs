@@ -129,7 +129,8 @@ impl Import {
                 None
             }
         };
-        Self { keys: configuration::keys(options), paths, list: site.translation.list(), lost }
+        let (keys, list) = (configuration::keys(options), site.translation.list());
+        Self { server: None, keys, paths, list, lost }
     }
 
     /// Returns the keys in the form of `client.toml`.
