@@ -6,6 +6,7 @@ use policy::ManagementClass;
 
 use super::*;
 use crate::intake::{Intake, PageChange};
+use crate::lifecycle::expire;
 use crate::samples::{
     TestServer, bytes_of, directory, file, name, page_change, refused, sent_file, stored,
 };
@@ -296,4 +297,59 @@ fn the_trash_is_emptied_after_the_days_for_an_undo() {
     purge(&server.store, deletion.until).expect("runs");
     assert_eq!(deletions(&server.store, &server.node, None, usize::MAX).expect("are listed"), []);
     refused(undelete(&server.store, &server.node, deletion.row.number), "no deletion");
+}
+
+/// Runs the expiration that is due these days from now.
+fn expire_in(server: &TestServer, days: i64) {
+    let now = ServerTime(sys::clock::now().0 + days * DAY_MICROS);
+    let order = expire::Order { now, ..expire::Order::due() };
+    let nodes = std::slice::from_ref(&server.node);
+    expire::run(&server.store, nodes, order, &mut |_| true).expect("runs");
+}
+
+fn numbers(server: &TestServer) -> Vec<u64> {
+    let all = list(&server.store, &server.node, None, usize::MAX).expect("are listed");
+    all.into_iter().map(|archive| archive.row.number).collect()
+}
+
+/// An expiration before the first object, and the interruption of the command, let an archive stay
+/// for ever.
+#[test]
+fn an_incomplete_archive_expires_as_a_complete_one() {
+    let server = TestServer::new();
+    let number = add(&server.store, &server.node, "").expect("is made").row.number;
+    expire_in(&server, 0);
+    fill(&server, number, &[("x", &[1]), ("y", &[2])]).expect("is filled");
+    expire_in(&server, 364);
+    assert_eq!(totals(&server, number).0, 2);
+    expire_in(&server, 366);
+    assert_eq!(numbers(&server), [0; 0]);
+}
+
+/// Nothing was ever put into an archive whose command was interrupted at its beginning.
+#[test]
+fn an_empty_archive_stays_while_its_command_may_run() {
+    let server = TestServer::new();
+    let number = add(&server.store, &server.node, "").expect("is made").row.number;
+    expire_in(&server, 29);
+    assert_eq!(numbers(&server), [number]);
+    expire_in(&server, 31);
+    assert_eq!(numbers(&server), [0; 0]);
+}
+
+/// The run before the end of the time for an undo let it stay until the next change of policy.
+#[test]
+fn an_archive_goes_once_the_deletion_of_all_its_objects_is_final() {
+    let server = TestServer::new();
+    let number = add(&server.store, &server.node, "").expect("is made").row.number;
+    fill(&server, number, &[("x", &[1])]).expect("is filled");
+    let complete = ArchiveOrder { number, completes: true, ..ArchiveOrder::default() };
+    set(&server.store, &server.node, complete).expect("is changed");
+    let filespace = filespace_of(&server, &archive_filespace(number, b"/"));
+    let deletion = done(remove(&server, &filespace, order(&filespace, ALL, false)));
+    expire_in(&server, 1);
+    assert_eq!(numbers(&server), [number], "it can be put back");
+    purge(&server.store, deletion.until).expect("runs");
+    expire_in(&server, 8);
+    assert_eq!(numbers(&server), [0; 0]);
 }

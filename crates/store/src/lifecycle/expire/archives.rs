@@ -1,7 +1,7 @@
 //! Expiration of archives, whose objects are kept by time alone.
 //!
 //! A run skips an archive until the earliest time at which one of its objects is due, which the run
-//! before has computed.
+//! before has computed. It computes no such time for an incomplete archive, which may grow.
 
 use catalog::{
     ArchiveChange, ArchiveRow, EventRow, Filespace, Growth, Node, PageKey, PageSpan, Write,
@@ -14,18 +14,34 @@ use crate::counts::counted;
 use crate::error::StoreError;
 use crate::pages::{decode_page, rewritten};
 
+/// Age at which an incomplete archive without objects belongs to no running command any more: 30
+/// days.
+const FILLING_MICROS_MAX: i64 = 30 * 86_400_000_000;
+
+/// Returns true if an earlier run has computed that nothing is to be done for the archive before a
+/// later time. An empty archive may have to be removed, and an incomplete one may have grown.
+fn has_nothing_due(row: &ArchiveRow, now: ServerTime) -> bool {
+    row.complete && row.objects > 0 && row.due.is_some_and(|due| due > now)
+}
+
+/// Returns true if the command that made the archive may still put objects into it.
+fn may_be_filled(row: &ArchiveRow, now: ServerTime) -> bool {
+    !row.complete && now.0.saturating_sub(row.created.0) <= FILLING_MICROS_MAX
+}
+
 impl Round<'_> {
     /// Expires the objects of the node's archives. Skips archives in which no object can be due.
     pub(super) fn archives(&mut self, node: &Node, active: &PolicySet) -> Result<(), StoreError> {
         let now = self.order.now;
+        let examines_all = self.order.all || self.order.draft.is_some();
         let filespaces = self.store.catalog.filespaces(node.id)?;
         for row in self.store.catalog.archives(node.id)? {
-            let waits = row.due.is_some_and(|due| due > now) && self.order.draft.is_none();
-            if row.held || (waits && !self.order.all) {
+            if row.held || (has_nothing_due(&row, now) && !examines_all) {
                 continue;
             }
-            let mut change =
-                ArchiveChange { due: Some(Some(ServerTime::MAX)), ..ArchiveChange::default() };
+            // Objects that come into an incomplete archive later may be due earlier.
+            let due = row.complete.then_some(Some(ServerTime::MAX));
+            let mut change = ArchiveChange { due, ..ArchiveChange::default() };
             let own = |known: &&Filespace| archive_number(&known.name) == Some(row.number);
             for filespace in filespaces.iter().filter(own) {
                 self.archived(node, active, &row, filespace.id, &mut change)?;
@@ -48,8 +64,11 @@ impl Round<'_> {
             }
             self.store.catalog.commit(writes)?;
             // An empty archive stays while the node has deletions that can be undone.
-            let is_empty = row.complete && row.objects.cast_signed() + change.objects_added <= 0;
-            if is_empty && self.store.catalog.deletions(Some(node.id))?.is_empty() {
+            let is_empty = row.objects.cast_signed() + change.objects_added <= 0;
+            if is_empty
+                && !may_be_filled(&row, now)
+                && self.store.catalog.deletions(Some(node.id))?.is_empty()
+            {
                 self.store.catalog.remove_archive(node.id, number)?;
             }
         }
