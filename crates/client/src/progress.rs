@@ -115,6 +115,13 @@ impl Progress {
         self.stores.load(Relaxed).then_some(committed)
     }
 
+    /// Returns the number of the archive that the command fills, with true if the archive has all
+    /// its objects.
+    pub fn archive(&self) -> Option<(u64, bool)> {
+        let number = self.attempts.archive()?;
+        Some((number, self.attempts.filled_archive().is_some()))
+    }
+
     /// Makes `narrator` hear of each object from now on. The first narrator stays.
     pub fn narrate(&self, narrator: impl Fn(&str, &[u8]) + Send + Sync + 'static) {
         drop(self.narration.0.set(Box::new(narrator)));

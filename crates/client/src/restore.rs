@@ -90,22 +90,24 @@ pub(crate) fn run(
 /// Restores objects, as far as the connection lasts.
 fn attempt(link: &Link, options: &RestoreOptions, tally: &Tally) -> Result<(), ClientError> {
     tally.progress.enter(Phase::Running);
-    let origins = link.filespaces_from(&options.origin)?;
+    let sources = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let paths = distinct(paths?);
     let recent = (paths.len() > 1).then(RecentQuanta::default);
-    let layout = Layout::new(options.to.as_deref(), &paths, &origins.concat());
+    let layout = Layout::new(options.to.as_deref(), &paths, &sources.parts.concat());
     let made = (paths.len() > 1).then(MadeNames::default);
-    let (parents, parts) = (Parents::default(), Parts::default());
+    let (parents, parts) = (Parents::default(), Parts::new(sources.incomplete));
     let restoration = Restoration { link, options, layout, tally, recent, made, parents, parts };
     let missing =
-        restoration.parts.bring(options, &origins, paths, |filespaces, paths, wanted| {
-            restoration.restore_all(filespaces, paths, wanted)
-        })?;
+        restoration
+            .parts
+            .bring(options, &sources.parts, paths, |filespaces, paths, wanted| {
+                restoration.restore_all(filespaces, paths, wanted)
+            })?;
     restoration.parents.finish(tally);
     tally.warn(restoration.parts.warnings());
     for path in missing {
-        let failure = failure_of(link, &origins, options, &path)?;
+        let failure = failure_of(link, &sources.parts, options, &path)?;
         tally.fail(path, failure);
     }
     Ok(())
@@ -300,6 +302,9 @@ impl Restoration<'_> {
         let recent = self.recent.as_ref();
         let mut portion = Portion { maker, link: self.link, siblings, recent };
         let received = receive(self.link, selection, None, &mut portion, self.tally)?;
+        if received.versions > 0 {
+            self.parts.note_use(place);
+        }
         let Portion { maker, siblings, .. } = portion;
         maker.finish();
         Ok((received, siblings))

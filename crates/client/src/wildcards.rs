@@ -42,7 +42,7 @@ pub(crate) fn expand(
     if !has_wildcards(&path) {
         return Ok(vec![path]);
     }
-    let filespaces = link.filespaces_from(origin)?.concat();
+    let filespaces = link.filespaces_from(origin)?.parts.concat();
     let search = Search { link, filespaces: &filespaces, which, for_directories };
     if search.is_stored(&path)? {
         return Ok(vec![path]);

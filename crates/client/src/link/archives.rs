@@ -1,5 +1,7 @@
 //! Archives and deletions at the server.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use model::{ServerTime, mount_point};
 use tonic::Code;
@@ -27,6 +29,27 @@ pub struct ArchiveSummary {
     /// Mount points on the node from which the archive's objects came.
     pub mount_points: Vec<Vec<u8>>,
     filespaces: Vec<Vec<u8>>,
+}
+
+/// Filespaces in which the paths of a command are looked up.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Sources {
+    /// Names of the filespaces of each part: of the backups, or of an archive. Complete archives
+    /// come before incomplete ones, and then newer ones before older ones.
+    pub(crate) parts: Vec<Vec<Vec<u8>>>,
+    /// Numbers of the incomplete archives.
+    pub(crate) incomplete: BTreeSet<u64>,
+}
+
+impl Sources {
+    /// Returns the filespaces of `archives`, which come newest first.
+    fn of_archives(mut archives: Vec<ArchiveSummary>) -> Self {
+        archives.sort_by_key(|archive| !archive.complete);
+        let incomplete = archives.iter().filter(|archive| !archive.complete);
+        let incomplete = incomplete.map(|archive| archive.number).collect();
+        let parts = archives.into_iter().map(|archive| archive.filespaces).collect();
+        Self { parts, incomplete }
+    }
 }
 
 /// Deletion at the server, done or planned.
@@ -156,19 +179,14 @@ impl Link {
         Ok(archives.into_iter().flat_map(|archive| archive.filespaces).collect())
     }
 
-    /// Returns the names of the filespaces of each part of `origin`: the backups, or the archives,
-    /// newest first. Fails if there are no such archives.
-    pub(crate) fn filespaces_from(
-        &self,
-        origin: &Origin,
-    ) -> Result<Vec<Vec<Vec<u8>>>, ClientError> {
+    /// Returns the filespaces of each part of `origin`: the backups, or the archives. Fails if
+    /// there are no such archives.
+    pub(crate) fn filespaces_from(&self, origin: &Origin) -> Result<Sources, ClientError> {
+        let backups = |filespaces| Sources { parts: vec![filespaces], ..Sources::default() };
         Ok(match origin {
-            Origin::Backups => vec![self.filespaces_of(None)?],
-            Origin::Filespace(name) => vec![only_named(self.filespaces_of(None)?, Some(name))?],
-            Origin::Archives(filter) => {
-                let archives = self.archives_matching(filter)?;
-                archives.into_iter().map(|archive| archive.filespaces).collect()
-            }
+            Origin::Backups => backups(self.filespaces_of(None)?),
+            Origin::Filespace(name) => backups(only_named(self.filespaces_of(None)?, Some(name))?),
+            Origin::Archives(filter) => Sources::of_archives(self.archives_matching(filter)?),
         })
     }
 
@@ -231,6 +249,25 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn archive(number: u64, complete: bool) -> ArchiveSummary {
+        ArchiveSummary::parse(proto::Archive {
+            number,
+            complete,
+            filespaces: vec![model::archive_filespace(number, b"/").into()],
+            ..Default::default()
+        })
+    }
+
+    #[test]
+    fn complete_archives_come_before_incomplete_ones() {
+        let archives = [(9, false), (7, true), (5, false), (3, true)];
+        let archives = archives.map(|(number, complete)| archive(number, complete));
+        let sources = Sources::of_archives(archives.to_vec());
+        let number = |part: &Vec<Vec<u8>>| model::archive_number(&part[0]).expect("an archive");
+        assert_eq!(sources.parts.iter().map(number).collect::<Vec<_>>(), [7, 3, 9, 5]);
+        assert_eq!(sources.incomplete, BTreeSet::from([5, 9]));
+    }
 
     #[test]
     fn times_that_are_not_set_are_none() {

@@ -1,11 +1,13 @@
-//! Parts: directories that an archive has only because they are above one of its paths.
+//! Parts: directories that an archive has only because they are above one of its paths, and
+//! archives that are incomplete.
 //!
 //! 1. An archive that has all of a directory comes before archives that have a part of it.
 //! 2. If several archives have parts of a directory, the newest part comes. A warning names the
 //!    other archives.
 //! 3. A path below another path of the command comes from the archive of that path, if it is there.
+//! 4. Incomplete archives come after complete ones. A warning names those from which objects came.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use model::{archive_number, escaped};
 use sys::lock::Mutex;
@@ -30,11 +32,29 @@ pub(super) enum Coverage {
     Any,
 }
 
-/// Archives that have a part of a directory, newest first, by the path of the directory.
+/// Parts that a command meets.
 #[derive(Default)]
-pub(super) struct Parts(Mutex<BTreeMap<Vec<u8>, Vec<u64>>>);
+pub(super) struct Parts {
+    /// Incomplete archives.
+    incomplete: BTreeSet<u64>,
+    met: Mutex<Met>,
+}
+
+/// What a command has met so far.
+#[derive(Default)]
+struct Met {
+    /// Archives that have a part of a directory, in the order of the origins, by the path of the
+    /// directory.
+    parts: BTreeMap<Vec<u8>, Vec<u64>>,
+    /// Incomplete archives from which objects came.
+    incomplete: BTreeSet<u64>,
+}
 
 impl Parts {
+    pub(super) fn new(incomplete: BTreeSet<u64>) -> Self {
+        Self { incomplete, ..Self::default() }
+    }
+
     /// Brings `paths`, each from the first of `origins` that has it. `bring` brings what the
     /// filespaces of one origin have, and returns the other paths. Returns the paths that no origin
     /// has.
@@ -56,7 +76,7 @@ impl Parts {
             self.keep(&missing);
             // A path below a missing one has waited for it.
             let (waiting, _) = below(&missing, missing.clone());
-            if self.0.lock().is_empty() && waiting.is_empty() {
+            if self.met.lock().parts.is_empty() && waiting.is_empty() {
                 return Ok(missing);
             }
         }
@@ -89,20 +109,31 @@ impl Parts {
     }
 
     fn note(&self, path: &[u8], number: u64) {
-        self.0.lock().entry(path.to_vec()).or_default().push(number);
+        self.met.lock().parts.entry(path.to_vec()).or_default().push(number);
+    }
+
+    /// Notes that objects came from `place`.
+    pub(super) fn note_use(&self, place: &Place) {
+        let number = archive_number(&place.filespace);
+        let incomplete = number.filter(|number| self.incomplete.contains(number));
+        if let Some(number) = incomplete {
+            self.met.lock().incomplete.insert(number);
+        }
     }
 
     /// Forgets all paths but `missing`.
     fn keep(&self, missing: &[Vec<u8>]) {
         let missing: HashSet<&[u8]> = missing.iter().map(Vec::as_slice).collect();
-        self.0.lock().retain(|path, _| missing.contains(path.as_slice()));
+        self.met.lock().parts.retain(|path, _| missing.contains(path.as_slice()));
     }
 
-    /// Returns a warning for each directory of which several archives have parts.
+    /// Returns a warning for each incomplete archive from which objects came, and for each directory
+    /// of which several archives have parts.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let parts = self.0.lock();
-        let warnings = parts.iter().filter_map(|(path, archives)| warning(path, archives));
-        warnings.take(FAILURES_LISTED).collect()
+        let met = self.met.lock();
+        let incomplete = met.incomplete.iter().map(|number| incomplete_warning(*number));
+        let parts = met.parts.iter().filter_map(|(path, archives)| warning(path, archives));
+        incomplete.chain(parts).take(FAILURES_LISTED).collect()
     }
 }
 
@@ -111,6 +142,13 @@ fn is_divided(options: &RestoreOptions, origins: &[Vec<Vec<u8>>]) -> bool {
     // Each archive has the attributes of a directory.
     let has_content = options.part != RestorePart::NamedDirectories;
     matches!(options.origin, Origin::Archives(_)) && has_content && origins.len() > 1
+}
+
+fn incomplete_warning(number: u64) -> String {
+    format!(
+        "archive {number} is incomplete, because the command that makes it has not ended: it may \
+         lack objects"
+    )
 }
 
 /// Returns the warning for the directory `path`, of which `archives` have parts, newest first.
@@ -221,6 +259,22 @@ mod tests {
         let options = options(Origin::Archives(ArchiveFilter::default()));
         let options = RestoreOptions { part: RestorePart::NamedDirectories, ..options };
         assert_eq!(brought(&options, &ARCHIVES, &["/a"]), ["/a of 4"]);
+    }
+
+    #[test]
+    fn objects_of_an_incomplete_archive_come_with_a_warning() {
+        let parts = Parts::new(BTreeSet::from([4, 5]));
+        let from = |filespace: &[u8]| {
+            parts.note_use(&Place::of_filespace(filespace));
+            parts.warnings()
+        };
+        let from_archive = |number| from(&model::archive_filespace(number, b"/"));
+        assert_eq!(from(b"/"), [""; 0]);
+        assert_eq!(from_archive(3), [""; 0]);
+        let warning = "archive 4 is incomplete, because the command that makes it has not ended: \
+                       it may lack objects";
+        assert_eq!(from_archive(4), [warning]);
+        assert_eq!(from_archive(4), [warning]);
     }
 
     #[test]

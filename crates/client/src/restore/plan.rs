@@ -34,21 +34,24 @@ pub(crate) fn plan(
     options: &RestoreOptions,
     progress: &Progress,
 ) -> Result<RestorePlan, ClientError> {
-    let origins = link.filespaces_from(&options.origin)?;
+    let sources = link.filespaces_from(&options.origin)?;
     let paths: Result<Vec<_>, _> = options.paths.iter().map(|path| normalise(path)).collect();
     let paths = distinct(paths?);
-    let layout = Layout::new(options.to.as_deref(), &paths, &origins.concat());
+    let layout = Layout::new(options.to.as_deref(), &paths, &sources.parts.concat());
     let node = link.hello().node.clone();
     let mut draft =
         Draft { plan: RestorePlan { node, ..RestorePlan::default() }, ..Draft::default() };
-    let parts = Parts::default();
+    let parts = Parts::new(sources.incomplete);
     let planner = Planner { link, options, layout, progress, parts };
-    let missing = planner.parts.bring(options, &origins, paths, |filespaces, paths, wanted| {
-        planner.plan_all(filespaces, paths, wanted, &mut draft)
-    })?;
+    let missing =
+        planner
+            .parts
+            .bring(options, &sources.parts, paths, |filespaces, paths, wanted| {
+                planner.plan_all(filespaces, paths, wanted, &mut draft)
+            })?;
     draft.plan.warnings = planner.parts.warnings();
     for path in missing {
-        let error = failure_of(link, &origins, options, &path)?;
+        let error = failure_of(link, &sources.parts, options, &path)?;
         draft.plan.fail(Failure { path, error });
     }
     Ok(draft.plan)
@@ -133,6 +136,7 @@ impl Planner<'_> {
                 return Ok(true);
             }
             if plan_place(link, options, (&place, &base), progress, draft)? {
+                parts.note_use(&place);
                 return Ok(true);
             }
         }
