@@ -330,14 +330,19 @@ impl<'a> Wait<'a> {
         CommandError { message, ..error }
     }
 
-    /// Returns what a backup has committed, as the end of a message.
+    /// Returns what a backup or an archive has committed, as the end of a message.
     fn committed(&self) -> String {
-        match self.waiter.progress.committed.load(Relaxed) {
-            0 => String::new(),
-            objects => format!(
-                "; {} {} committed, and the next run goes on from there",
-                quantity::counted(objects, "object"),
-                if objects == 1 { "is" } else { "are" },
+        let progress = &self.waiter.progress;
+        let objects = progress.committed.load(Relaxed);
+        if objects == 0 {
+            return String::new();
+        }
+        let counted = quantity::counted(objects, "object");
+        match progress.archive() {
+            Some((number, _)) => format!("; archive {number} is incomplete, with {counted}"),
+            None => format!(
+                "; {counted} {} committed, and the next run goes on from there",
+                quantity::are(objects),
             ),
         }
     }

@@ -234,6 +234,44 @@ fn an_interruption_says_what_is_committed() {
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
+/// The part of an interrupted archive came back as if it were all of the folder, although an older
+/// archive had all of it.
+#[test]
+fn an_interrupted_archive_comes_after_complete_ones() {
+    let scene = Scene::with_files(100, 200_000);
+    let tree = scene.tree.to_str().unwrap();
+    let archive = ["archive", tree, "--txnbytelimit", "1M"];
+    scene.node.run(&archive).expect(&[0]);
+    let as_archived = manifest(&scene.tree);
+    plant_files(&scene.tree, 100, 200_000, 9);
+    let proxy = scene.enrol_behind_proxy();
+    proxy.weather().carry(SLOW_BYTES_PER_SEC);
+    let running = scene.node.spawn(&archive);
+    await_sent(&proxy, &running, 6 << 20);
+    running.signal(Signal::INT);
+    let outcome = running.wait().expect(&[12]);
+    proxy.weather().carry(0);
+    let archives = scene.node.run(&["archives", "--json"]).expect(&[0]).json_lines();
+    let complete: Vec<_> = archives.iter().map(|archive| archive["complete"] == true).collect();
+    assert_eq!(complete, [false, true], "{archives:?}");
+    let number = archives[0]["archive"].to_string();
+    drop(outcome.says(&format!("archive {number} is incomplete, with ")));
+
+    let retrieve = |name: &str, options: &[&str]| {
+        let out = scene.scratch.folder(name);
+        let fixed = ["retrieve", tree, "--to", out.to_str().unwrap(), "--json"];
+        (scene.node.run(&[&fixed[..], options].concat()), out.join("tree"))
+    };
+    let (whole, back) = retrieve("whole", &[]);
+    whole.expect(&[0]).counts(&[("failed", 0)]);
+    assert_same(&as_archived, &manifest(&back));
+    let number = number.as_str();
+    for options in [&["--archive", number][..], &["--archive", number, "--dry-run"]] {
+        let (part, _) = retrieve("part", options);
+        part.expect(&[8]).says(&format!("archive {number} is incomplete"));
+    }
+}
+
 /// Everything that waited for the line was sent before the backup ended, for up to a minute.
 #[test]
 fn an_interruption_sends_only_what_is_under_way() {

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::filelist::FilelistArgs;
 use crate::waiter::LinkArgs;
-use crate::{around, moment, path};
+use crate::{around, moment, path, report};
 
 const COMMAND: &str = "holdfast archive";
 
@@ -93,7 +93,12 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let report = around::run(
         &commands,
         || progress.is_stopped(),
-        || context.watch(&args.link, |client, progress| client.backup(&options, progress)),
+        || {
+            context.watch(&args.link, |client, progress| {
+                let done = client.backup(&options, progress);
+                done.map_err(|error| report::interruption(error, progress))
+            })
+        },
     )?;
     backup::show(&report, &[], context);
     super::status::keep_last("archive", &report, context);

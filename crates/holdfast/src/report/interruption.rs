@@ -6,15 +6,18 @@ use client::{ClientError, ErrorKind, Progress};
 
 use crate::quantity;
 
-/// Adds the committed part of a backup to the error of its interruption. Other errors stay as they
-/// are.
+/// Adds the committed part of a backup or an archive to the error of its interruption. Other errors
+/// stay as they are.
 pub(crate) fn interruption(error: ClientError, progress: &Progress) -> ClientError {
-    match (error.kind, progress.committed_so_far()) {
-        (ErrorKind::Interrupted, Some((objects, bytes))) => {
-            ClientError::new(ErrorKind::Interrupted, message(objects, bytes))
-        }
-        _ => error,
+    if error.kind != ErrorKind::Interrupted {
+        return error;
     }
+    let message = match (progress.archive(), progress.committed_so_far()) {
+        (Some(archive), Some((objects, _))) => archive_message(archive, objects),
+        (None, Some((objects, bytes))) => message(objects, bytes),
+        (_, None) => return error,
+    };
+    ClientError::new(ErrorKind::Interrupted, message)
 }
 
 /// Adds the part that was done to the error of the interruption of a command that reads stored
@@ -53,6 +56,22 @@ fn message(objects: u64, bytes: u64) -> String {
     )
 }
 
+/// Returns the message for an archive with this number. The archive has all its objects if
+/// `is_filled`.
+fn archive_message((number, is_filled): (u64, bool), objects: u64) -> String {
+    if is_filled {
+        return format!(
+            "interrupted; archive {number} is complete, but not all of its files are deleted on \
+             this machine"
+        );
+    }
+    format!(
+        "interrupted; archive {number} is incomplete, with {}; run the same command again: it \
+         makes a new archive, and does not send again what is stored",
+        quantity::counted(objects, "object"),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +94,26 @@ mod tests {
             ),
         ] {
             assert_eq!(message(objects, bytes), expected);
+        }
+    }
+
+    #[test]
+    fn an_interrupted_archive_is_named() {
+        for (is_filled, objects, expected) in [
+            (
+                false,
+                1,
+                "interrupted; archive 7 is incomplete, with 1 object; run the same command again: \
+                 it makes a new archive, and does not send again what is stored",
+            ),
+            (
+                true,
+                1_234,
+                "interrupted; archive 7 is complete, but not all of its files are deleted on this \
+                 machine",
+            ),
+        ] {
+            assert_eq!(archive_message((7, is_filled), objects), expected);
         }
     }
 
