@@ -73,7 +73,7 @@ impl ClientError {
     }
 
     pub(crate) fn interrupted() -> Self {
-        Self::new(ErrorKind::Interrupted, "interrupted; committed data is kept")
+        Self::new(ErrorKind::Interrupted, "interrupted")
     }
 
     /// Makes the error for a file of the client. `verb` names the operation that failed.

@@ -126,7 +126,8 @@ fn a_stream_that_waits_can_be_stopped() {
         e2e::clock::pause(Duration::from_millis(10));
     }
     running.signal(Signal::TERM);
-    running.wait().expect(&[12]);
+    let stopped = running.wait().expect(&[12]);
+    stopped.says("nothing of the stream is kept, and its last version stays");
     scene.backup_output("other", "echo other").expect(&[0]);
     let kept = scene.node.list("/stdin".as_ref(), &[]);
     assert!(kept.iter().all(|row| !row.to_string().contains("dump")), "{kept:?}");

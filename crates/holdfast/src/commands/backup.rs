@@ -247,6 +247,10 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
 
 /// Returns the error of a stream. One that cannot be read again does not wait for the server.
 fn unrepeatable(error: ClientError, source: &mut dyn Stream) -> CommandError {
+    if error.kind == ErrorKind::Interrupted {
+        let message = "interrupted; nothing of the stream is kept, and its last version stays";
+        return ClientError::new(ErrorKind::Interrupted, message).into();
+    }
     if error.kind != ErrorKind::Retry || source.restart() {
         return error.into();
     }
