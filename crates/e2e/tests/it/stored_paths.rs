@@ -397,6 +397,11 @@ fn objects_are_found_by_their_names() {
         .run(&["find", "nothing"])
         .expect(&[0])
         .says("No stored object matches");
+    scene
+        .node
+        .run(&["find", "one.txt", "--at", "2020-01-01"])
+        .expect(&[0])
+        .says("--inactive in place of --at finds");
     scene.node.run(&["find", "[a"]).expect(&[12]).says("a class must be written");
 }
 

@@ -71,9 +71,13 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     if found == 0 {
         let is_older =
             !args.inactive && has_any(&FindOptions { all_versions: true, ..options }, &waiter)?;
-        context.output.note(match is_older {
-            true => "No active object matches; --inactive finds the versions that match.",
-            false => "No stored object matches.",
+        context.output.note(match (is_older, args.at.is_some()) {
+            (true, true) => {
+                "Nothing that matches was active at this time, but at others: --inactive in place \
+                 of --at finds the versions that match."
+            }
+            (true, false) => "No active object matches; --inactive finds the versions that match.",
+            (false, _) => "No stored object matches.",
         });
     } else if found > args.limit {
         let shown = quantity::counted(args.limit, "version");
