@@ -650,6 +650,11 @@ mod tests {
         }
         let refused = refusal("backup /x --txnbytelimit 33G");
         assert!(refused.contains("txnbytelimit"), "{refused}");
+        // Somebody who means 50M would wait for years.
+        for line in ["backup /x --limit-rate 50", "admin audit --rate 50"] {
+            let refused = refusal(line);
+            assert!(refused.contains("at least 128K bytes a second"), "{refused}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `holdfast admin audit`: checks that the pools hold what was stored.
 
+use client::Rate;
 use client::admin::{Admin, Audit, AuditRequest, CatalogFindings, CatalogLoss, ChunkRange};
 use model::escaped;
 use serde::Serialize;
@@ -10,7 +11,6 @@ use crate::moment;
 use crate::output;
 use crate::path::JsonPath;
 use crate::quantity;
-use crate::values::{self, ValueError};
 
 /// Read all pools and compare their data with its checksums, repair damage, and list the lost
 /// versions
@@ -27,15 +27,8 @@ pub(crate) struct Args {
     #[arg(long)]
     data: bool,
     /// Maximum number of bytes to read in a second, as in 100M
-    #[arg(long, value_name = "RATE", value_parser = rate)]
-    rate: Option<u64>,
-}
-
-fn rate(text: &str) -> Result<u64, ValueError> {
-    match values::size(text)? {
-        0 => Err(ValueError::Rule("the rate must be more than 0")),
-        bytes => Ok(bytes),
-    }
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
 }
 
 pub(super) fn run(
@@ -43,7 +36,7 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let request = AuditRequest { data: args.data, bytes_per_sec_max: args.rate };
+    let request = AuditRequest { data: args.data, bytes_per_sec_max: args.rate.map(Rate::get) };
     let shows = context.shows_steps();
     let outcome = admin.audit(request, &mut |state| {
         if shows {
