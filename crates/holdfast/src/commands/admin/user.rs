@@ -7,6 +7,10 @@ use super::request::{ask, pages};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
+use crate::values::ValueError;
+
+/// Names of the roles of people.
+const ROLES: [&str; 7] = ["system", "policy", "storage", "operator", "auditor", "tenant", "owner"];
 
 /// Register, show and remove people who use the REST API
 #[derive(clap::Args, Debug)]
@@ -57,7 +61,7 @@ struct AddArgs {
     mail: String,
     /// A role: system, policy, storage, operator, auditor, tenant@DOMAIN or owner@DOMAIN; may be
     /// given several times
-    #[arg(long, value_name = "ROLE")]
+    #[arg(long, value_name = "ROLE", value_parser = known_role)]
     role: Vec<String>,
     /// File whose first line is the first password; without it, the person can only use keys
     #[arg(long, value_name = "FILE")]
@@ -75,7 +79,7 @@ struct SetArgs {
     #[arg(value_name = "LOGIN")]
     login: String,
     /// A role, as in 'user add'; the given roles replace all that the person has
-    #[arg(long, value_name = "ROLE")]
+    #[arg(long, value_name = "ROLE", value_parser = known_role)]
     role: Vec<String>,
     /// File whose first line is the new password
     #[arg(long, value_name = "FILE")]
@@ -120,6 +124,19 @@ pub(super) fn path(login: &str) -> Result<String, CommandError> {
         return Err(CommandError::usage(&message, "holdfast admin user"));
     }
     Ok(format!("/v1/users/{login}"))
+}
+
+/// Takes a role, with or without a domain.
+fn known_role(text: &str) -> Result<String, ValueError> {
+    let name = text.split_once('@').map_or(text, |(name, _)| name);
+    if ROLES.contains(&name) {
+        Ok(text.to_owned())
+    } else {
+        Err(ValueError::Rule(
+            "the role must be system, policy, storage, operator, auditor, tenant@DOMAIN or \
+             owner@DOMAIN",
+        ))
+    }
 }
 
 /// Parses `ROLE` or `ROLE@DOMAIN`.
@@ -292,6 +309,18 @@ fn list(users: &[Value], context: &mut Context) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The message was that of the server's parser, with the column of the request.
+    #[test]
+    fn an_unknown_role_is_refused_with_the_known_ones() {
+        for known in ["system", "auditor@LAB", "tenant@LAB"] {
+            assert_eq!(known_role(known), Ok(known.to_owned()));
+        }
+        for unknown in ["root", "", "@LAB", "system "] {
+            let refusal = known_role(unknown).expect_err("refused").to_string();
+            assert!(refusal.starts_with("the role must be system, policy"), "{refusal}");
+        }
+    }
 
     #[test]
     fn a_role_may_have_a_domain() {
