@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::path::{self, JsonPath};
+use crate::quantity;
 use crate::table::{self, Align};
 
 /// List and remove the filespaces of a node
@@ -116,11 +117,14 @@ fn list(filespaces: &[Value], context: &mut Context) {
         ("Active objects", Align::Right),
         ("Last backup", Align::Left),
     ];
-    let rows = filespaces
-        .iter()
-        .map(|one| [shown(&one["name"]), one["active_objects"].to_string(), last_backup(one)]);
-    let table = table::render(columns, &rows.collect::<Vec<_>>());
+    let table = table::render(columns, &filespaces.iter().map(row).collect::<Vec<_>>());
     context.output.text(&table);
+}
+
+/// Returns the row of a filespace, in which numbers and times are shown as other tables show them.
+fn row(filespace: &Value) -> [String; 3] {
+    let objects = filespace["active_objects"].as_u64().unwrap_or_default();
+    [shown(&filespace["name"]), quantity::count(objects), last_backup(filespace)]
 }
 
 /// Returns the time of the last backup of a filespace, as tables show it.
@@ -154,6 +158,12 @@ mod tests {
         assert_eq!(name(OsStr::new(&text)).expect("is a name"), b"/mnt/caf\xe9");
         assert_eq!(shown(&json!("/srv")), "/srv");
         assert!(name(OsStr::new("base64:?")).is_err());
+    }
+
+    #[test]
+    fn numbers_are_shown_as_other_tables_show_them() {
+        let document = json!({ "name": "/srv", "active_objects": 28_298 });
+        assert_eq!(row(&document), ["/srv", "28,298", "never"]);
     }
 
     #[test]
