@@ -16,6 +16,8 @@ use crate::spelling;
 
 /// Command whose words are those of another program, with options of its own form.
 const FOREIGN: &str = "dsmadmc";
+/// Group of the commands of administrators.
+const ADMINISTRATION: &str = "holdfast admin";
 /// Command that takes the command for nodes after `--`.
 const AT_NODES: &str = "holdfast admin run";
 /// Maximum number of commands that a hint names for a word that is a command elsewhere.
@@ -158,6 +160,30 @@ fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
     names.find(|name| words.contains(name))
 }
 
+/// Returns the command that is meant if `word` is an act before its object, the first of the words
+/// `after`, as in TSM's `delete node`. The object is in the group with this name and definition. If
+/// that is the program, administrators' objects are meant, too.
+fn act_before_object(
+    word: &str,
+    whole: &clap::Command,
+    (named, group): (&str, &clap::Command),
+    after: &[OsString],
+) -> Option<String> {
+    let object = after.first()?.to_str()?;
+    let within = |named: &str, group: &clap::Command| {
+        let inner = group.find_subcommand(object);
+        let inner = inner.or_else(|| group.find_subcommand(singular_of(object)))?;
+        let act = inner.find_subcommand(word).map(clap::Command::get_name);
+        let act = act.or_else(|| same_act(word, inner))?;
+        Some(format!("{named} {} {act}", inner.get_name()))
+    };
+    let found = within(named, group);
+    if found.is_some() || named != NAME {
+        return found;
+    }
+    within(ADMINISTRATION, whole.find_subcommand("admin")?)
+}
+
 /// Returns clap's message without its advice, on one line.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
@@ -167,12 +193,12 @@ fn first_paragraph(text: &str) -> String {
 }
 
 /// Returns the hint for `word`, which is no command in the group with this name and definition:
-/// what the word of another program means, the command of the group that another word for the same
-/// act names, the group itself if it lists, the command of the group that has the word as its
-/// plural, otherwise commands of this name elsewhere, the commands that the word abbreviates, or
-/// the one to which it, or its singular, is similar. The last are commands elsewhere of which the
-/// word is the plural or the beginning, or to which it is similar. `after` has the words after the
-/// unknown one.
+/// what the word of another program means, the command of an object that stands after its act, the
+/// command of the group that another word for the same act names, the group itself if it lists, the
+/// command of the group that has the word as its plural, otherwise commands of this name elsewhere,
+/// the commands that the word abbreviates, or the one to which it, or its singular, is similar. The
+/// last are commands elsewhere of which the word is the plural or the beginning, or to which it is
+/// similar. `after` has the words after the unknown one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,
@@ -183,6 +209,9 @@ fn command_meant(
     let lines = |meant: &[&str]| meant.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
     if let Some(meant) = words::meant_by(named, word) {
         return Some(question(&lines(meant)));
+    }
+    if let Some(meant) = act_before_object(word, whole, (named, group), after) {
+        return Some(question(&[meant]));
     }
     if let Some(meant) = same_act(word, group) {
         return Some(question(&[format!("{named} {meant}")]));
@@ -509,6 +538,30 @@ mod tests {
         ];
         let refusals = lines.map(refusal).join("\n");
         insta::assert_snapshot!(refusals);
+    }
+
+    /// Administrators who come from TSM name the act first. Some hints named the opposite act.
+    #[test]
+    fn an_act_before_its_object_is_understood() {
+        for (line, meant) in [
+            ("admin delete node bert", "holdfast admin node remove"),
+            ("admin query node", "holdfast admin node list"),
+            ("admin list nodes", "holdfast admin node list"),
+            ("admin register node bert", "holdfast admin node add"),
+            ("admin lock node bert", "holdfast admin node lock"),
+            ("admin update schedule nightly", "holdfast admin schedule update"),
+            ("add node bert", "holdfast admin node add"),
+            ("admin server list", "holdfast admin servers"),
+            ("admin actlog", "holdfast admin log"),
+            ("admin node token bert", "holdfast admin node add --again"),
+            ("hsm unmigrate /data/a", "holdfast hsm recall"),
+            ("unarchive /data/a", "holdfast retrieve"),
+            ("search letter", "holdfast find"),
+        ] {
+            let refused = refusal(line);
+            let expected = format!("did you mean '{meant}'?");
+            assert!(refused.contains(&expected), "{line}: {refused}");
+        }
     }
 
     #[test]
