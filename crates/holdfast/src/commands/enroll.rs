@@ -11,6 +11,7 @@ use crate::authorities::{self, AuthorityClues};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::path::{self, JsonPath};
+use crate::values::ValueError;
 use crate::{address, output, secret};
 
 /// Next thing to do after the refusal of a key.
@@ -54,7 +55,7 @@ Example:
   holdfast enroll backup.example.org --name web-17 --password - --ca-file ca.pem < password")]
 pub(crate) struct Args {
     /// The server, or several servers of one catalogue separated by commas [default port: 1500]
-    #[arg(value_name = "HOST[:PORT]")]
+    #[arg(value_name = "HOST[:PORT]", value_parser = addresses)]
     server: String,
     /// One-time token of 'holdfast admin node add', or key of 'holdfast admin enrolment-key add'; -
     /// reads it from standard input
@@ -84,6 +85,14 @@ pub(crate) struct Args {
         value_parser = fingerprint
     )]
     ca_fingerprint: Option<Fingerprint>,
+}
+
+/// Takes the addresses of servers. A URL would be looked up as the name of a host.
+fn addresses(text: &str) -> Result<String, ValueError> {
+    if text.contains('/') {
+        return Err(ValueError::Rule("give HOST:PORT, as in backup.example.org:1500, and no URL"));
+    }
+    Ok(text.to_owned())
 }
 
 fn fingerprint(text: &str) -> Result<Fingerprint, String> {
@@ -176,6 +185,18 @@ fn is_agreed(question: &str) -> Result<bool, CommandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The URL was looked up as the name of a host.
+    #[test]
+    fn a_url_is_no_address() {
+        for address in ["backup.example.org", "one:1500,two:1600", "[::1]:1500"] {
+            assert_eq!(addresses(address), Ok(address.to_owned()));
+        }
+        for url in ["https://backup.example.org:1500", "backup.example.org/"] {
+            let refusal = addresses(url).expect_err("refused").to_string();
+            assert!(refusal.starts_with("give HOST:PORT"), "{refusal}");
+        }
+    }
 
     #[test]
     fn a_refused_token_or_key_leads_to_a_new_one() {
