@@ -133,9 +133,11 @@ impl<'a> ArchiveDocument<'a> {
     }
 }
 
-fn state(archive: &ArchiveSummary) -> &'static str {
-    match (archive.complete, archive.held) {
-        (false, _) => "incomplete",
+/// Returns what is unusual about an archive.
+fn state(is_complete: bool, is_held: bool) -> &'static str {
+    match (is_complete, is_held) {
+        (false, false) => "incomplete",
+        (false, true) => "incomplete, held",
         (true, true) => "held",
         (true, false) => "",
     }
@@ -158,10 +160,23 @@ fn text(archives: &[ArchiveSummary]) -> String {
             moment::shown(archive.created),
             quantity::count(archive.objects),
             quantity::bytes_with_unit(archive.bytes),
-            state(archive).to_owned(),
+            state(archive.complete, archive.held).to_owned(),
             places.join(" "),
             archive.description.clone(),
         ]
     };
     table::render(columns, &archives.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An incomplete archive that was held was shown as one that is not.
+    #[test]
+    fn the_state_says_all_that_is_unusual() {
+        let states = [(true, false), (true, true), (false, false), (false, true)];
+        let states = states.map(|(is_complete, is_held)| state(is_complete, is_held));
+        assert_eq!(states, ["", "held", "incomplete", "incomplete, held"]);
+    }
 }
