@@ -64,11 +64,13 @@ pub(crate) fn yes_or_no(text: &str) -> Option<bool> {
 
 /// Returns the value of a setting of this kind as JSON: numbers are numbers.
 pub(crate) fn typed(kind: Kind, value: &str) -> serde_json::Value {
-    let number = || value.parse::<u64>().ok().map(serde_json::Value::from);
-    let typed = match (kind, value) {
+    let typed: Option<serde_json::Value> = match (kind, value) {
         (Kind::YesNo, "yes") => Some(true.into()),
         (Kind::YesNo, "no") => Some(false.into()),
-        (Kind::Number { .. } | Kind::Size { .. }, _) => number(),
+        (Kind::Number { .. }, _) => value.parse::<u64>().ok().map(Into::into),
+        (Kind::Size { .. } | Kind::Rate, _) => model::parse_bytes(value, 1).ok().map(Into::into),
+        // A level of zstd may be negative.
+        (Kind::Compression, _) => value.parse::<i64>().ok().map(Into::into),
         _ => None,
     };
     typed.unwrap_or_else(|| value.into())
@@ -110,6 +112,7 @@ pub(crate) fn say_machine(machine: &client::MachinePaths, standing: &Standing) {
 #[cfg(test)]
 mod tests {
     use policy::settings::find;
+    use serde_json::json;
 
     use super::*;
 
@@ -122,6 +125,13 @@ mod tests {
         check("resourceutilization", "8", 8.into());
         check("resourceutilization", "chosen during the run", "chosen during the run".into());
         check("deduplication", "no", false.into());
-        check("compression", "19", "19".into());
+        check("compression", "19", 19.into());
+        check("compression", "-3", json!(-3));
+        check("compression", "auto", "auto".into());
+        check("txnbytelimit", "32M", 33_554_432.into());
+        check("txnbytelimit", "26214400", 26_214_400.into());
+        check("limit-rate-send", "10M", 10_485_760.into());
+        check("limit-rate-send", "limits", "limits".into());
+        check("wait", "2h", "2h".into());
     }
 }

@@ -190,17 +190,18 @@ fn numbers_as_text(value: &Value, place: &str, found: &mut Vec<String>) {
 }
 
 /// Changes that give documents something to show.
-const CHANGES: [&str; 7] = [
+const CHANGES: [&str; 8] = [
     "policy class STANDARD --verexists 5 --retextra 7",
     "policy activate",
     "optionset define NUMBERS --option resourceutilization=4 --option wait=2h",
+    "optionset update NUMBERS --option compression=7",
     "node set anna --optionset NUMBERS",
     "schedule define nightly --action incremental --time 22:00 --duration-max 8h",
     "schedule associate nightly --node anna",
     "enrolment-key add web --count 3",
 ];
 /// Commands of a node whose documents are looked at.
-const NODE_COMMANDS: [&str; 15] = [
+const NODE_COMMANDS: [&str; 16] = [
     "backup TREE",
     "backup TREE --dry-run",
     "preview TREE",
@@ -215,6 +216,7 @@ const NODE_COMMANDS: [&str; 15] = [
     "restore TREE --dry-run",
     "explain TREE",
     "explain --option resourceutilization",
+    "explain --option compression",
     "explain --option wait",
 ];
 /// Commands of administrators whose documents are looked at.
