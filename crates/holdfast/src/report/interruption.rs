@@ -13,9 +13,11 @@ pub(crate) fn interruption(error: ClientError, progress: &Progress) -> ClientErr
         return error;
     }
     let message = match (progress.archive(), progress.committed_so_far()) {
-        (Some(archive), Some((objects, _))) => archive_message(archive, objects),
+        (Some(archive), committed) => {
+            archive_message(archive, committed.map_or(0, |(objects, _)| objects))
+        }
         (None, Some((objects, bytes))) => message(objects, bytes),
-        (_, None) => return error,
+        (None, None) => return error,
     };
     ClientError::new(ErrorKind::Interrupted, message)
 }
