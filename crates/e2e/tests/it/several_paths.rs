@@ -1,4 +1,5 @@
-//! Restores of several paths: what they transfer, and where they put objects of one name.
+//! Several paths: lists of what is backed up, what restores transfer, and where they put objects of
+//! one name.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,6 +16,25 @@ fn file_list(scene: &Scene, name: &str, paths: &[PathBuf]) -> String {
     let list = scene.scratch.join(name);
     fs::write(&list, lines.join("\n")).unwrap();
     list.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_paths_of_a_list_are_backed_up_whether_changed_or_not() {
+    let scene = Scene::with_files(3, 500);
+    scene.backup();
+    fs::remove_file(scene.file(2)).unwrap();
+    let back_up = |name: &str, files: [usize; 2]| {
+        let list = file_list(&scene, name, &files.map(|index| scene.file(index)));
+        scene.node.run(&["backup", "--filelist", &list, "--json"])
+    };
+    let sent = back_up("list", [0, 1]).expect(&[0]);
+    sent.counts(&[("inspected", 2), ("backed_up", 2), ("failed", 0), ("expired", 0)]);
+    // The other file of the folder has no new version, and the one that is gone stays active.
+    let versions = |index| scene.node.list(&scene.file(index), &["--inactive"]).len();
+    assert_eq!([versions(0), versions(1), versions(2)], [2, 2, 1]);
+    let partly = back_up("gone", [0, 2]).expect(&[4]);
+    partly.counts(&[("backed_up", 1), ("failed", 1), ("expired", 0)]);
+    assert_eq!([versions(0), versions(1), versions(2)], [3, 2, 1]);
 }
 
 /// The quantum with the data of a file was transferred again for each file.

@@ -27,6 +27,9 @@ const COMMAND: &str = "holdfast backup";
 /// of the node's settings are backed up: all local file systems of real disks, unless client.toml
 /// or the server's option set names others. The report with --json then lists the file systems of
 /// the machine as file_systems, with the reason why one is not taken.
+///
+/// The paths of a file list are sent whether changed or not, as with --selective: each gets a new
+/// version, and nothing expires.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
