@@ -601,6 +601,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn each_command_refuses_an_unknown_option_in_the_form_that_is_asked_for() {
+        let mut wrong = Vec::new();
+        each_command(&Arguments::command(), NAME, &mut |command, path| {
+            let takes_all = command.get_arguments().any(clap::Arg::is_trailing_var_arg_set);
+            if command.has_subcommands() || takes_all || path.ends_with(FOREIGN) {
+                return;
+            }
+            let name = path.strip_prefix(NAME).expect("a command of the program");
+            let given = words(&format!("{name} --no-such-option --json"));
+            let form = super::format(&given);
+            let is_refused = match parse(given) {
+                Err(Stop::Usage(error)) => {
+                    error.message.contains("'--no-such-option'") && error.hint.is_some()
+                }
+                _ => false,
+            };
+            if !is_refused || form != Format::Json {
+                wrong.push(path.to_owned());
+            }
+        });
+        assert_eq!(wrong, [""; 0]);
+    }
+
     /// One option had the value NODE in one command and NAME in another, and a rate was a SIZE.
     #[test]
     fn a_value_has_one_name_in_all_commands() {
