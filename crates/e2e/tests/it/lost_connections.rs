@@ -244,6 +244,24 @@ fn a_server_that_stays_away_ends_the_operation_with_what_is_committed() {
     assert!(time < Duration::from_secs(20), "{time:?}");
 }
 
+/// The message promised that the next run goes on, but that makes another archive.
+#[test]
+fn a_server_that_stays_away_leaves_an_archive_that_is_named() {
+    let mut way = Way::new();
+    way.proxy.weather().carry(SLOW);
+    let tree = way.scene.tree.to_str().unwrap();
+    let words = [&["archive", tree, "--wait", "2s"][..], &SMALL_TRANSACTIONS].concat();
+    let running = way.scene.node.spawn(&words);
+    way.await_sent(24 << 20);
+    way.scene.server.kill9();
+    let said = running.wait().expect(&[12]).says("waited 00:00:0");
+    assert!(!said.stderr.contains("goes on"), "{said}");
+    way.scene.server.restart();
+    let archive = way.run(&["archives", "--json"]).expect(&[0]).json();
+    assert_eq!(archive["complete"], false, "{archive}");
+    said.says(&format!("; archive {} is incomplete, with ", archive["archive"]));
+}
+
 /// The log had a text of the library for TLS, with the address of its manual.
 #[test]
 fn a_killed_server_is_told_in_plain_words() {
