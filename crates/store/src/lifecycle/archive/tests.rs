@@ -337,19 +337,31 @@ fn an_empty_archive_stays_while_its_command_may_run() {
     assert_eq!(numbers(&server), [0; 0]);
 }
 
-/// The run before the end of the time for an undo let it stay until the next change of policy.
+/// Makes a complete archive with one object, and deletes the object.
+fn emptied(server: &TestServer) -> (u64, Deletion) {
+    let number = add(&server.store, &server.node, "").expect("is made").row.number;
+    fill(server, number, &[("x", &[1])]).expect("is filled");
+    let complete = ArchiveOrder { number, completes: true, ..ArchiveOrder::default() };
+    set(&server.store, &server.node, complete).expect("is changed");
+    let filespace = filespace_of(server, &archive_filespace(number, b"/"));
+    (number, done(remove(server, &filespace, order(&filespace, ALL, false))))
+}
+
+/// A run before the end of the time for an undo let an archive stay until the next change of
+/// policy, and so did a deletion in another archive.
 #[test]
 fn an_archive_goes_once_the_deletion_of_all_its_objects_is_final() {
     let server = TestServer::new();
-    let number = add(&server.store, &server.node, "").expect("is made").row.number;
-    fill(&server, number, &[("x", &[1])]).expect("is filled");
-    let complete = ArchiveOrder { number, completes: true, ..ArchiveOrder::default() };
-    set(&server.store, &server.node, complete).expect("is changed");
-    let filespace = filespace_of(&server, &archive_filespace(number, b"/"));
-    let deletion = done(remove(&server, &filespace, order(&filespace, ALL, false)));
+    let (first, deletion) = emptied(&server);
     expire_in(&server, 1);
-    assert_eq!(numbers(&server), [number], "it can be put back");
+    assert_eq!(numbers(&server), [first], "it can be put back");
     purge(&server.store, deletion.until).expect("runs");
+    let (second, _) = emptied(&server);
+    expire_in(&server, 2);
+    assert_eq!(numbers(&server), [second]);
+    // This run makes the second deletion final after it has looked at the archives.
     expire_in(&server, 8);
+    assert_eq!(numbers(&server), [second]);
+    expire_in(&server, 9);
     assert_eq!(numbers(&server), [0; 0]);
 }

@@ -3,10 +3,12 @@
 //! A run skips an archive until the earliest time at which one of its objects is due, which the run
 //! before has computed. It computes no such time for an incomplete archive, which may grow.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use catalog::{
     ArchiveChange, ArchiveRow, EventRow, Filespace, Growth, Node, PageKey, PageSpan, Write,
 };
-use model::{DirPath, Kind, ServerTime, archive_number};
+use model::{DirPath, FilespaceId, Kind, ServerTime, archive_number};
 use policy::{PolicySet, expiry};
 
 use super::{ClassCount, PAGES_BATCH, Round};
@@ -29,49 +31,93 @@ fn may_be_filled(row: &ArchiveRow, now: ServerTime) -> bool {
     !row.complete && now.0.saturating_sub(row.created.0) <= FILLING_MICROS_MAX
 }
 
+/// Returns the filespaces of each archive, by the archive's number.
+fn of_archives(filespaces: &[Filespace]) -> BTreeMap<u64, Vec<FilespaceId>> {
+    let mut archives: BTreeMap<u64, Vec<FilespaceId>> = BTreeMap::new();
+    for filespace in filespaces {
+        if let Some(number) = archive_number(&filespace.name) {
+            archives.entry(number).or_default().push(filespace.id);
+        }
+    }
+    archives
+}
+
 impl Round<'_> {
     /// Expires the objects of the node's archives. Skips archives in which no object can be due.
     pub(super) fn archives(&mut self, node: &Node, active: &PolicySet) -> Result<(), StoreError> {
         let now = self.order.now;
         let examines_all = self.order.all || self.order.draft.is_some();
-        let filespaces = self.store.catalog.filespaces(node.id)?;
-        for row in self.store.catalog.archives(node.id)? {
+        let rows = self.store.catalog.archives(node.id)?;
+        let filespaces = of_archives(&self.store.catalog.filespaces(node.id)?);
+        let in_trash = if rows.is_empty() { BTreeSet::new() } else { self.in_trash(node)? };
+        for row in rows {
             if row.held || (has_nothing_due(&row, now) && !examines_all) {
                 continue;
             }
             // Objects that come into an incomplete archive later may be due earlier.
             let due = row.complete.then_some(Some(ServerTime::MAX));
             let mut change = ArchiveChange { due, ..ArchiveChange::default() };
-            let own = |known: &&Filespace| archive_number(&known.name) == Some(row.number);
-            for filespace in filespaces.iter().filter(own) {
-                self.archived(node, active, &row, filespace.id, &mut change)?;
+            let own = filespaces.get(&row.number).map(Vec::as_slice).unwrap_or_default();
+            for filespace in own {
+                self.archived(node, active, &row, *filespace, &mut change)?;
             }
             if self.order.is_dry {
                 continue;
             }
-            assert!(change.objects_added <= 0, "expiration adds nothing");
-            let number = row.number;
-            let mut writes = vec![Write::SetArchive { number, change }];
-            if change.objects_added < 0 {
-                let count = counted(change.objects_added.unsigned_abs(), "object");
-                let name = &node.name;
-                writes.push(Write::AddEvent(EventRow {
-                    time: now,
-                    actor: "server".to_owned(),
-                    what: "archive copies expired".to_owned(),
-                    details: format!("{count} of archive {number} of node {name}"),
-                }));
-            }
-            self.store.catalog.commit(writes)?;
-            // An empty archive stays while the node has deletions that can be undone.
+            self.write_archive(node, &row, change)?;
+            // An undone deletion fills its archive again.
             let is_empty = row.objects.cast_signed() + change.objects_added <= 0;
-            if is_empty
-                && !may_be_filled(&row, now)
-                && self.store.catalog.deletions(Some(node.id))?.is_empty()
-            {
-                self.store.catalog.remove_archive(node.id, number)?;
+            let can_be_filled =
+                may_be_filled(&row, now) || own.iter().any(|own| in_trash.contains(own));
+            if is_empty && !can_be_filled && self.is_empty(node, row.number)? {
+                self.store.catalog.remove_archive(node.id, row.number)?;
             }
         }
+        Ok(())
+    }
+
+    /// Returns the filespaces of the node's deletions that can be undone.
+    fn in_trash(&self, node: &Node) -> Result<BTreeSet<FilespaceId>, StoreError> {
+        let mut filespaces = BTreeSet::new();
+        for deletion in self.store.catalog.deletions(Some(node.id))? {
+            // All versions of a deletion are of one filespace.
+            let first = self.store.catalog.trash(deletion.number, 0, 1)?;
+            filespaces.extend(first.into_iter().map(|version| version.filespace));
+        }
+        Ok(filespaces)
+    }
+
+    /// Returns true if the archive is empty now: a deletion may have been undone since its row was
+    /// read, and before the trash was.
+    fn is_empty(&self, node: &Node, number: u64) -> Result<bool, StoreError> {
+        let found = self.store.catalog.archives_from(node.id, Some(number), 1)?;
+        Ok(found.first().is_some_and(|row| row.number == number && row.objects == 0))
+    }
+
+    /// Writes the change of an archive, if there is one.
+    fn write_archive(
+        &self,
+        node: &Node,
+        row: &ArchiveRow,
+        change: ArchiveChange,
+    ) -> Result<(), StoreError> {
+        assert!(change.objects_added <= 0, "expiration adds nothing");
+        let number = row.number;
+        if change.objects_added == 0 && change.due.is_none_or(|due| due == row.due) {
+            return Ok(());
+        }
+        let mut writes = vec![Write::SetArchive { number, change }];
+        if change.objects_added < 0 {
+            let count = counted(change.objects_added.unsigned_abs(), "object");
+            let name = &node.name;
+            writes.push(Write::AddEvent(EventRow {
+                time: self.order.now,
+                actor: "server".to_owned(),
+                what: "archive copies expired".to_owned(),
+                details: format!("{count} of archive {number} of node {name}"),
+            }));
+        }
+        self.store.catalog.commit(writes)?;
         Ok(())
     }
 
@@ -81,7 +127,7 @@ impl Round<'_> {
         node: &Node,
         active: &PolicySet,
         row: &ArchiveRow,
-        filespace: model::FilespaceId,
+        filespace: FilespaceId,
         change: &mut ArchiveChange,
     ) -> Result<(), StoreError> {
         let span = PageSpan::Subtree(DirPath::above_root());
