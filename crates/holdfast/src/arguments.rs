@@ -611,7 +611,7 @@ mod tests {
             }
             let name = path.strip_prefix(NAME).expect("a command of the program");
             let given = words(&format!("{name} --no-such-option --json"));
-            let form = super::format(&given);
+            let form = format(&given);
             let is_refused = match parse(given) {
                 Err(Stop::Usage(error)) => {
                     error.message.contains("'--no-such-option'") && error.hint.is_some()
