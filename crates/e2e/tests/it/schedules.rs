@@ -483,7 +483,11 @@ fn what_no_node_would_do_is_refused_when_it_is_defined() {
     let define = ["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"];
     server.admin(&define);
     server.admin(&["schedule", "associate", "nightly", "--node", "web-01"]);
-    for (option, refusal) in [("--bogus", "does not take the option"), ("--at", "does not take")] {
+    for (option, refusal) in [
+        ("--bogus", "does not take the option"),
+        ("--at", "does not take"),
+        ("--compression=999", "the value must be standard, "),
+    ] {
         let option = format!("--option={option}");
         server
             .try_admin(&["schedule", "update", "nightly", &option])

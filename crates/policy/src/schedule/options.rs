@@ -3,6 +3,8 @@
 //! work. A node may forbid these.
 
 use super::action::{Place, Work};
+use crate::pattern::Pattern;
+use crate::settings::{self, Kind};
 
 const BACKUP: [&str; 10] = [
     "--exclude",
@@ -122,10 +124,52 @@ pub(super) fn check(work: Work, option: &str) -> Result<(), String> {
             false => format!("{} does not take the option '{option}': give {known}", work.name()),
         });
     }
-    match (takes_value(work, name), option.contains('=')) {
-        (true, false) => Err(format!("the option {name} needs a value: give {name}=VALUE")),
-        (false, true) => Err(format!("the option {name} takes no value")),
-        _ => Ok(()),
+    match (takes_value(work, name), option.split_once('=')) {
+        (true, None) => Err(format!("the option {name} needs a value: give {name}=VALUE")),
+        (false, Some(_)) => Err(format!("the option {name} takes no value")),
+        (true, Some((_, value))) => check_value(work, name, value),
+        (false, None) => Ok(()),
+    }
+}
+
+/// Fails with the reason if the program at a node would refuse the value of the option.
+fn check_value(work: Work, name: &str, value: &str) -> Result<(), String> {
+    let refused = |error: String| format!("the option {name}={value}: {error}");
+    if name == "--exclude" {
+        Pattern::parse(value.as_bytes()).map_err(|error| refused(error.to_string()))?;
+    }
+    if let Some(kind) = kind_of(work, name) {
+        kind.parse(value).map_err(|error| refused(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Returns the kind of the values of an option; `None` if only the node knows which it takes.
+fn kind_of(work: Work, name: &str) -> Option<Kind> {
+    match name {
+        // A node would look for another path from the folder in which its agent happens to be.
+        "--to" => Some(Kind::Path),
+        "--seed" => Some(Kind::Number { min: 0, max: u64::MAX }),
+        // It limits both directions.
+        "--limit-rate" => Some(Kind::Rate),
+        // A shell takes any text.
+        _ if work.runs_around(name) => None,
+        _ => {
+            let setting = settings::of_flag(name.trim_start_matches('-'), command_of(work))?;
+            Some(setting.kind)
+        }
+    }
+}
+
+/// Returns the command of a node that does the work; empty for work that none does.
+fn command_of(work: Work) -> &'static str {
+    match work {
+        Work::Incremental | Work::Selective | Work::Full => "backup",
+        Work::Archive => "archive",
+        Work::Restore => "restore",
+        Work::Verify | Work::Drill => "verify",
+        Work::Image => "image backup",
+        _ => "",
     }
 }
 
@@ -154,6 +198,42 @@ mod tests {
             (Work::Drill, "--wait=10m"),
         ] {
             assert_eq!(check(work, option), Ok(()));
+        }
+    }
+
+    /// All nodes of a schedule failed in the night because of one typing error.
+    #[test]
+    fn a_value_that_no_node_would_take_is_refused() {
+        for (work, option, reason) in [
+            (Work::Restore, "--replace=yes", "no, if-newer, all"),
+            (Work::Incremental, "--compression=999", "a level from -7 to 19"),
+            (Work::Incremental, "--snapshot=zfs", "off, auto, btrfs, lvm, reflink"),
+            (Work::Image, "--snapshot=btrfs", "auto, off, lvm, reflink"),
+            (Work::Image, "--rate=fast", "a size"),
+            (Work::Archive, "--resourceutilization=0", "a number from 1 to 100"),
+            (Work::Full, "--txnbytelimit=1", "a size from"),
+            (Work::Full, "--exclude=home/x", "must start with '/'"),
+            (Work::Restore, "--to=tmp", "a path from the root"),
+            (Work::Drill, "--seed=x", "a number from 0"),
+            (Work::Verify, "--limit-rate=1K", "128K"),
+            (Work::Verify, "--limit-rate-receive=much", "128K"),
+            (Work::Drill, "--wait=long", "a length of time"),
+        ] {
+            let refusal = check(work, option).expect_err("is refused");
+            assert!(refusal.starts_with(&format!("the option {option}: ")), "{refusal}");
+            assert!(refusal.contains(reason), "{refusal}");
+        }
+        for (work, option) in [
+            (Work::Restore, "--replace=if-newer"),
+            (Work::Restore, "--at=yesterday 18:00"),
+            (Work::Full, "--txnbytelimit=10G"),
+            (Work::Full, "--deduplication=no"),
+            (Work::Archive, "--description="),
+            (Work::Image, "--compression=-7"),
+            (Work::Incremental, "--pre-command="),
+            (Work::Drill, "--wait=0"),
+        ] {
+            assert_eq!(check(work, option), Ok(()), "{option}");
         }
     }
 }
