@@ -474,6 +474,23 @@ fn a_run_shows_each_result_as_it_ends_and_says_who_waits() {
         .says("at most 1h: 1 node: web-02.");
 }
 
+/// A list of thousands of missed events ended after the hundredth, and nothing said so.
+#[test]
+fn a_list_of_events_that_ends_early_says_so() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    for number in 1..=34 {
+        server.admin(&["node", "add", &format!("web-{number}")]);
+    }
+    for _ in 0..3 {
+        try_run(&server, &["--domain", "STANDARD", "--detach", "--", "verify"]).expect(&[0]);
+    }
+    let listed = server.try_admin(&["event", "list"]).expect(&[0]).says("there may be more");
+    assert_eq!(listed.json_lines().len(), 100);
+    let listed = server.try_admin(&["event", "list", "--limit", "200"]).expect(&[0]);
+    assert_eq!((listed.json_lines().len(), listed.stderr.as_str()), (102, ""));
+}
+
 /// Such schedules were accepted, and failed each night or were never found to be due.
 #[test]
 fn what_no_node_would_do_is_refused_when_it_is_defined() {

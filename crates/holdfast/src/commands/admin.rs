@@ -10,6 +10,7 @@ mod event;
 mod expire;
 mod filespace;
 mod key;
+mod length;
 mod library;
 mod log;
 mod node;

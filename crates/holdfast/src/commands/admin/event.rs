@@ -10,6 +10,7 @@ use policy::schedule::event::EventState;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::length::{LISTED_MAX, cut_note};
 use super::schedule::parse_work;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
@@ -98,7 +99,7 @@ struct ListArgs {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<ServerTime>,
     /// Maximum number of events
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = LISTED_MAX)]
     limit: u32,
 }
 
@@ -193,6 +194,9 @@ pub(super) fn run(
                 check_names(&filter, admin)?;
             }
             list(&events, context);
+            if let Some(note) = cut_note(events.len(), limit) {
+                context.output.note(&note);
+            }
         }
         EventCommand::Show { number } => {
             let (event, log) = look(admin, number)?;

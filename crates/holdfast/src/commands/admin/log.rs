@@ -4,6 +4,7 @@ use client::admin::{Admin, Event, LogFilter};
 use model::ServerTime;
 use serde::Serialize;
 
+use super::length::{LISTED_MAX, cut_note};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", value_parser = values::not_empty)]
     text: Option<String>,
     /// Maximum number of events
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = LISTED_MAX)]
     limit: u32,
 }
 
@@ -78,6 +79,9 @@ pub(super) fn run(
         context.output.note("Nothing has happened yet.");
     } else {
         context.output.note("No event matches.");
+    }
+    if let Some(note) = cut_note(events.len(), limit) {
+        context.output.note(&note);
     }
     Ok(DONE)
 }

@@ -4,6 +4,7 @@ use client::admin::{Admin, TaskRun};
 use serde::Serialize;
 use serde_json::json;
 
+use super::length::{LISTED_MAX, cut_note};
 use super::request::ask;
 use super::user::tell;
 use crate::context::Context;
@@ -24,7 +25,7 @@ Example:
   holdfast admin --server /srv/holdfast tasks --cancel 17")]
 pub(crate) struct Args {
     /// Maximum number of runs
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = LISTED_MAX)]
     limit: u32,
     /// Cancel the run with this number: it ends after what it does at the moment, and the task does
     /// not begin again for an hour
@@ -76,6 +77,9 @@ pub(super) fn run(
         context.output.note("No task has been due yet.");
     } else {
         context.output.text(&text(&runs));
+    }
+    if let Some(note) = cut_note(runs.len(), args.limit) {
+        context.output.note(&note);
     }
     Ok(DONE)
 }
