@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{
     CatalogError, ContactRow, DrillRow, EventRow, Filespace, Locker, Node, NodeAlteration,
-    NodeChange, NodeDetails, NodeRegistration, OptionSet, TokenRow, Write,
+    NodeChange, NodeDetails, NodeRegistration, OptionSet, PollRow, TokenRow, Write,
 };
 use model::{
     BACKUP_FILESPACE_MIN, DirPath, DomainId, FilespaceId, NodeId, NodeName, PersonId, ServerTime,
@@ -41,8 +41,8 @@ pub struct NodeSummary {
     pub drills: Vec<DrillRow>,
     /// True while the node's agent is connected.
     pub has_agent: bool,
-    /// Time at which the node's agent has called last, if it polls and calls in time.
-    pub agent_polled: Option<ServerTime>,
+    /// Last call of the node's agent, if it polls and calls in time.
+    pub agent_poll: Option<PollRow>,
     pub last_contact: Option<ContactRow>,
 }
 
@@ -170,7 +170,7 @@ fn describe_with(
     let drills = store.catalog.drills(Some(node.id))?;
     let option_set_version = option_sets::number_of(option_sets, &node);
     let has_agent = agents.contains(&node.id);
-    let agent_polled = schedules::last_poll(store, node.id)?.map(|poll| poll.at);
+    let agent_poll = schedules::last_poll(store, node.id)?;
     let last_contact = store.contacts.last(&*store.catalog, node.id)?;
     Ok(NodeSummary {
         node,
@@ -180,7 +180,7 @@ fn describe_with(
         filespaces,
         drills,
         has_agent,
-        agent_polled,
+        agent_poll,
         last_contact,
     })
 }

@@ -7,6 +7,7 @@ use wire::proto;
 
 use super::connection::Admin;
 use super::optional::{self, NameChange, unreadable};
+use super::schedules::next_call;
 use crate::link::portions::{self, Section};
 use crate::{ClientError, FilespaceSummary, LastDrills};
 
@@ -36,6 +37,8 @@ pub struct Node {
     pub has_agent: Option<bool>,
     /// Time at which the node's agent was connected last, if it polls and calls in time.
     pub agent_polled: Option<ServerTime>,
+    /// Time of that agent's next call at the latest; `None` from an older server.
+    pub agent_next_poll: Option<ServerTime>,
     /// Last contact of a program of the node with a server; `None` if there was none.
     pub last_contact: Option<NodeContact>,
 }
@@ -57,6 +60,8 @@ impl From<proto::NodeInfo> for Node {
             last_backup: optional::time(filespace.last_backup),
             id: (filespace.id != 0).then_some(filespace.id),
         };
+        let minutes = Some(message.agent_poll_minutes).filter(|minutes| *minutes > 0);
+        let next_poll = |last| minutes.map(|minutes| next_call(ServerTime(last), minutes));
         Self {
             name: message.name,
             domain: message.domain,
@@ -73,6 +78,7 @@ impl From<proto::NodeInfo> for Node {
             drills: message.drills.map(LastDrills::from),
             has_agent: message.has_agent,
             agent_polled: message.agent_polled.map(ServerTime),
+            agent_next_poll: message.agent_polled.and_then(next_poll),
             last_contact: message.last_contact.map(|proto::NodeContact { at, address, host }| {
                 NodeContact { at: ServerTime(at), address, host }
             }),

@@ -279,8 +279,13 @@ fn follower_message(follower: &Follower) -> proto::Follower {
 
 fn polling_agent(message: proto::PollingAgent) -> PollingAgent {
     let proto::PollingAgent { node, last, minutes } = message;
-    let next = last.saturating_add(i64::from(minutes) * MINUTE_MICROS);
-    PollingAgent { node, last: ServerTime(last), next: ServerTime(next) }
+    let last = ServerTime(last);
+    PollingAgent { node, last, next: next_call(last, minutes) }
+}
+
+/// Returns the time of the next call at the latest of an agent that calls each `minutes`.
+pub(super) fn next_call(last: ServerTime, minutes: u32) -> ServerTime {
+    ServerTime(last.0.saturating_add(i64::from(minutes) * MINUTE_MICROS))
 }
 
 fn schedule(message: proto::Schedule) -> Result<Schedule, ClientError> {

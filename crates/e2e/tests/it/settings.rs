@@ -350,6 +350,7 @@ fn an_agent_that_polls_is_not_away_after_a_restart_of_the_server() {
     assert_eq!(started["polling"][0]["node"], "web-01");
     assert_eq!(started["polling"][0]["last_call"], before["agent_polled"], "{started}");
     assert!(started["polling"][0]["next_call"].is_string(), "{started}");
+    assert_eq!(started["polling"][0]["next_call"], before["agent_next_poll"], "{before}");
     // No agent calls the server after its start.
     agent.kill9();
     server.restart();

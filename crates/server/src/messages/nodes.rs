@@ -23,7 +23,7 @@ pub(crate) fn node(numbering: &Numbering, info: NodeSummary) -> proto::NodeInfo 
         filespaces,
         drills,
         has_agent,
-        agent_polled,
+        agent_poll,
         last_contact,
     } = info;
     proto::NodeInfo {
@@ -45,7 +45,8 @@ pub(crate) fn node(numbering: &Numbering, info: NodeSummary) -> proto::NodeInfo 
         option_set_version,
         has_agent: Some(has_agent),
         last_contact: last_contact.map(contact),
-        agent_polled: agent_polled.map(|at| at.0),
+        agent_polled: agent_poll.map(|poll| poll.at.0),
+        agent_poll_minutes: agent_poll.map_or(0, |poll| poll.minutes),
     }
 }
 

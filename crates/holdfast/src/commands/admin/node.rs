@@ -423,6 +423,8 @@ struct NodeDocument<'a> {
     agent_connected: Option<bool>,
     /// Time at which the node's agent was connected last, if it polls and calls in time.
     agent_polled: Option<String>,
+    /// Time of that agent's next call at the latest.
+    agent_next_poll: Option<String>,
     registered: String,
     option_set: Option<&'a str>,
     option_set_version: Option<u64>,
@@ -452,6 +454,7 @@ impl<'a> NodeDocument<'a> {
             enrolled: node.is_enrolled,
             agent_connected: node.has_agent,
             agent_polled: node.agent_polled.map(moment::rfc3339),
+            agent_next_poll: node.agent_next_poll.map(moment::rfc3339),
             registered: moment::rfc3339(node.registered),
             option_set: node.option_set.as_deref(),
             option_set_version: Some(node.option_set_version).filter(|version| *version > 0),
@@ -487,12 +490,16 @@ fn state(node: &Node) -> &'static str {
     }
 }
 
-/// Returns whether the node's agent is connected, or when one that polls has called last. An older
-/// server does not tell.
+/// Returns whether the node's agent is connected, or when one that polls has called last and calls
+/// next. An older server does not tell.
 fn agent_words(node: &Node) -> String {
     match (node.has_agent, node.agent_polled) {
         (Some(true), _) => "connected".to_owned(),
-        (_, Some(at)) => format!("polls, last {}", moment::shown(at)),
+        (_, Some(at)) => {
+            let next = node.agent_next_poll.map(|next| moment::shown_after(next, at));
+            let next = next.map_or_else(String::new, |next| format!(", next by {next}"));
+            format!("polls, last {}{next}", moment::shown(at))
+        }
         (Some(false), None) => "away".to_owned(),
         (None, None) => "unknown".to_owned(),
     }
@@ -648,6 +655,7 @@ mod tests {
             drills: Some(LastDrills::default()),
             has_agent: Some(is_locked),
             agent_polled: None,
+            agent_next_poll: None,
             last_contact: None,
         }
     }
@@ -668,7 +676,15 @@ mod tests {
         };
         let at = ServerTime::from_secs(1_700_000_000);
         let polls = format!("polls, last {}", moment::shown(at));
-        assert_eq!(words(Some(false), Some(at)), polls);
+        assert_eq!(words(Some(false), Some(at)), polls, "the next call is unknown");
+        let next = ServerTime::from_secs(1_700_000_000 + 3600);
+        let node = Node {
+            agent_polled: Some(at),
+            agent_next_poll: Some(next),
+            ..node("anna", false, true)
+        };
+        let next = moment::shown_after(next, at);
+        assert_eq!(agent_words(&node), format!("{polls}, next by {next}"));
         assert_eq!(words(Some(true), Some(at)), "connected");
         assert_eq!(words(Some(false), None), "away");
         assert_eq!(words(None, None), "unknown");
@@ -724,6 +740,7 @@ mod tests {
           "enrolled": true,
           "agent_connected": false,
           "agent_polled": null,
+          "agent_next_poll": null,
           "registered": "2023-11-14T22:13:20Z",
           "option_set": null,
           "option_set_version": null,
