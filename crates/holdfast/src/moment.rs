@@ -22,7 +22,7 @@ use model::{LENGTH_MAX, ServerTime};
 /// Microseconds from the beginning of a second to its last moment.
 const LAST_MICROS: i64 = 999_999;
 const DAY_SECS: i64 = 24 * 3600;
-const NEVER: &str = "never";
+pub(crate) const NEVER: &str = "never";
 
 /// Error for a text that is no time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

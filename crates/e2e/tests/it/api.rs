@@ -622,6 +622,9 @@ fn the_last_contact_of_a_node_is_known_after_the_server_was_started_again() {
     };
     let before = contact(&service);
     assert!(before.iter().all(Value::is_string), "{before:?}");
+    let shown = service.server.admin(&["node", "show", "a"]);
+    assert!(shown["last_contact"].is_string(), "{shown}");
+    assert_eq!([&shown["last_address"], &shown["last_host"]], [&before[1], &before[2]]);
     service.server.terminate().expect(&[0]);
     service.server.restart();
     assert_eq!(contact(&service), before);

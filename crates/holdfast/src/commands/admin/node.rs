@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::ArchiveSummary;
 use client::admin::{
-    Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration, Revocation,
+    Admin, IssuedToken, NameChange, Node, NodeChange, NodeContact, NodeRegistration, Revocation,
 };
 use client::authority::Fingerprint;
 use model::{escaped, matches_wildcards, mount_point};
@@ -425,6 +425,11 @@ struct NodeDocument<'a> {
     agent_polled: Option<String>,
     /// Time of that agent's next call at the latest.
     agent_next_poll: Option<String>,
+    /// Last time at which a program of the node has greeted a server, from where, and the name of
+    /// its machine.
+    last_contact: Option<String>,
+    last_address: Option<&'a str>,
+    last_host: Option<&'a str>,
     registered: String,
     option_set: Option<&'a str>,
     option_set_version: Option<u64>,
@@ -447,6 +452,8 @@ struct FilespaceDocument<'a> {
 impl<'a> NodeDocument<'a> {
     fn new(node: &'a Node) -> Self {
         let filespaces = node.filespaces.iter();
+        let contact = node.last_contact.as_ref();
+        let host = contact.map(|contact| contact.host.as_str());
         Self {
             node: &node.name,
             domain: &node.domain,
@@ -455,6 +462,9 @@ impl<'a> NodeDocument<'a> {
             agent_connected: node.has_agent,
             agent_polled: node.agent_polled.map(moment::rfc3339),
             agent_next_poll: node.agent_next_poll.map(moment::rfc3339),
+            last_contact: contact.map(|contact| moment::rfc3339(contact.at)),
+            last_address: contact.map(|contact| contact.address.as_str()),
+            last_host: host.filter(|host| !host.is_empty()),
             registered: moment::rfc3339(node.registered),
             option_set: node.option_set.as_deref(),
             option_set_version: Some(node.option_set_version).filter(|version| *version > 0),
@@ -502,6 +512,16 @@ fn agent_words(node: &Node) -> String {
         }
         (Some(false), None) => "away".to_owned(),
         (None, None) => "unknown".to_owned(),
+    }
+}
+
+/// Returns when a program of the node has greeted a server last, and from where.
+fn contact_words(contact: Option<&NodeContact>) -> String {
+    let Some(NodeContact { at, address, host }) = contact else { return moment::NEVER.to_owned() };
+    let words = format!("{} from {address}", moment::shown(*at));
+    match host.as_str() {
+        "" => words,
+        host => format!("{words} ({})", model::printable(host)),
     }
 }
 
@@ -571,7 +591,7 @@ fn show(node: &Node, context: &mut Context) {
     }
     let head = format!(
         "Node:               {}\nDomain:             {}\nState:              {}\n\
-         Agent:              {}\n\
+         Agent:              {}\nLast contact:       {}\n\
          Registered:         {}\nOption set:         {}\nCollocation group:  {}\n\
          Labels:             {}\n\
          May delete:         {}\n",
@@ -579,6 +599,7 @@ fn show(node: &Node, context: &mut Context) {
         node.domain,
         state(node),
         agent_words(node),
+        contact_words(node.last_contact.as_ref()),
         moment::shown(node.registered),
         option_set(node),
         node.collocation_group.as_deref().unwrap_or("none"),
@@ -691,6 +712,18 @@ mod tests {
     }
 
     #[test]
+    fn the_last_contact_of_a_node_says_from_where() {
+        let at = ServerTime::from_secs(1_700_000_000);
+        let words = |host: &str| {
+            let (address, host) = ("192.0.2.7".to_owned(), host.to_owned());
+            contact_words(Some(&NodeContact { at, address, host }))
+        };
+        assert_eq!(words(""), format!("{} from 192.0.2.7", moment::shown(at)));
+        assert_eq!(words("anna-vm"), format!("{} from 192.0.2.7 (anna-vm)", moment::shown(at)));
+        assert_eq!(contact_words(None), "never");
+    }
+
+    #[test]
     fn nodes_are_chosen_by_label_domain_and_name() {
         let node = Node { labels: vec!["db".to_owned()], ..node("web-01", false, true) };
         let chooses = |label: Option<&str>, domain: Option<&str>, name: Option<&str>| {
@@ -741,6 +774,9 @@ mod tests {
           "agent_connected": false,
           "agent_polled": null,
           "agent_next_poll": null,
+          "last_contact": null,
+          "last_address": null,
+          "last_host": null,
           "registered": "2023-11-14T22:13:20Z",
           "option_set": null,
           "option_set_version": null,
