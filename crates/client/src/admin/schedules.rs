@@ -40,11 +40,16 @@ pub struct Schedule {
 impl Schedule {
     /// Returns true if the node follows the schedule.
     pub fn is_followed_by(&self, node: &Node) -> bool {
+        self.reaches(node, &self.followers)
+    }
+
+    /// Returns true if the node is one of `followers` that may follow the schedule.
+    pub fn reaches(&self, node: &Node, followers: &[Follower]) -> bool {
         let is_foreign = |domain: &String| !domain.eq_ignore_ascii_case(&node.domain);
         if self.domain.as_ref().is_some_and(is_foreign) {
             return false;
         }
-        self.followers.iter().any(|follower| match follower {
+        followers.iter().any(|follower| match follower {
             Follower::Node(name) => name.eq_ignore_ascii_case(&node.name),
             Follower::Label(label) => node.labels.contains(label),
             Follower::Domain(name) => name.eq_ignore_ascii_case(&node.domain),

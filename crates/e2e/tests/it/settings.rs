@@ -351,6 +351,15 @@ fn an_agent_that_polls_is_not_away_after_a_restart_of_the_server() {
     assert_eq!(started["polling"][0]["last_call"], before["agent_polled"], "{started}");
     assert!(started["polling"][0]["next_call"].is_string(), "{started}");
     assert_eq!(started["polling"][0]["next_call"], before["agent_next_poll"], "{before}");
+    let define = ["schedule", "define", "often", "--action", "verify", "--every", "2m"];
+    server.admin(&[&define[..], &["--window", "1m"]].concat());
+    let hears_late = "may hear of this only after the window of the next run has closed";
+    for command in [
+        &["schedule", "associate", "often", "--node", "web-01"][..],
+        &["schedule", "update", "often", "--every", "3m"],
+    ] {
+        server.try_admin(command).expect(&[0]).says(hears_late);
+    }
     // No agent calls the server after its start.
     agent.kill9();
     server.restart();

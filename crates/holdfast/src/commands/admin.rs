@@ -16,6 +16,7 @@ mod log;
 mod node;
 mod optionset;
 mod policy;
+mod polling;
 mod pool;
 mod queue;
 mod reclaim;

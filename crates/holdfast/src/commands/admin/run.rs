@@ -13,6 +13,7 @@ use serde_json::Value;
 use sys::lock::Mutex;
 
 use super::event;
+use super::polling::call_words;
 use super::schedule::{FollowerArgs, local_zone, minutes, nodes_words, words_to_action};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
@@ -165,16 +166,6 @@ fn polling_notes(polling: &[PollingAgent], window: Duration, now: ServerTime) ->
         ));
     }
     notes
-}
-
-/// Returns when an agent that polls has called last, and when it calls next at the latest.
-fn call_words(PollingAgent { node, last, next }: &PollingAgent, now: ServerTime) -> String {
-    let next_words = moment::shown_after(*next, *last);
-    let next_words = match *next < now {
-        true => format!("late since {next_words}"),
-        false => format!("next by {next_words}"),
-    };
-    format!("{node} (last call {}, {next_words})", moment::shown(*last))
 }
 
 /// An agent that polls, in a JSON document.

@@ -5,8 +5,8 @@ mod timing;
 
 use std::collections::BTreeSet;
 
-use client::admin::{Admin, Follower, Node, Schedule, VolumeFilter};
-use model::printable;
+use client::admin::{Admin, Follower, Node, PollingAgent, Schedule, VolumeFilter};
+use model::{ServerTime, printable};
 use policy::schedule::{
     Action, Definition, LIBRARY, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
     RETRY_PAUSE_MINUTES_DEFAULT, Work,
@@ -15,6 +15,7 @@ use serde::Serialize;
 
 pub(super) use self::action::{parse_work, words_to_action};
 pub(super) use self::timing::{local_zone, minutes};
+use super::polling::{agent_of, call_words};
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
@@ -344,7 +345,43 @@ fn put(
         text.push_str(" It never runs: its times are over, or no run is allowed at them.");
     }
     tell(&schedule, &runs, &text, context);
+    // The nodes are asked for a note only: the schedule is stored without it.
+    if !schedule.followers.is_empty()
+        && let Ok(nodes) = admin.nodes(None)
+    {
+        note_late(&nodes, (&schedule, &schedule.followers), &runs, context);
+    }
     Ok(DONE)
+}
+
+/// Says which of the nodes among `followers` hear of a change too late for the next run.
+fn note_late(
+    nodes: &[Node],
+    (schedule, followers): (&Schedule, &[Follower]),
+    runs: &[Occurrence],
+    context: &Context,
+) {
+    let followers = nodes.iter().filter(|node| schedule.reaches(node, followers));
+    let agents: Vec<PollingAgent> = followers.filter_map(agent_of).collect();
+    if let Some(note) = late_note(&agents, runs, sys::clock::now()) {
+        context.output.note(&note);
+    }
+}
+
+/// Returns what is said about agents that may hear of a change only after the window of the next
+/// run has closed.
+fn late_note(agents: &[PollingAgent], runs: &[Occurrence], now: ServerTime) -> Option<String> {
+    let closes = runs.first()?.closes;
+    let late = agents.iter().filter(|agent| agent.next > closes);
+    let late: Vec<String> = late.map(|agent| call_words(agent, now)).collect();
+    let names: Vec<&str> = late.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "These poll, and may hear of this only after the window of the next run has closed. \
+             Until their next call they go on as before: {}.",
+            nodes_words(&names)
+        )
+    })
 }
 
 /// Fails if the schedule is about a pool or a volume that does not exist, or drains a pool that has
@@ -406,12 +443,10 @@ fn follow(
         false => format!("Schedule {} is followed by {}.", schedule.name, names.join(", ")),
     };
     tell(&schedule, &[], &text, context);
-    let has_label = followers.iter().any(|follower| matches!(follower, Follower::Label(_)));
-    // The nodes are asked for a note only: the association is there without it.
-    if !ends
-        && has_label
-        && let Ok(nodes) = admin.nodes(None)
-    {
+    // The nodes are asked for notes only: the association is there without them.
+    if !ends && let Ok(nodes) = admin.nodes(None) {
+        let runs = runs(&schedule.definition).unwrap_or_default();
+        note_late(&nodes, (&schedule, &followers), &runs, context);
         let known: BTreeSet<String> = nodes.into_iter().flat_map(|node| node.labels).collect();
         for label in labels_of_nobody(&followers, &known) {
             context.output.note(&format!(
@@ -680,6 +715,19 @@ mod tests {
         ];
         assert_eq!(labels_of_nobody(&followers, &known), ["db"]);
         assert_eq!(labels_of_nobody(&followers[2..], &BTreeSet::new()), [] as [&str; 0]);
+    }
+
+    /// Nobody said that a node would miss the first runs, or go by the old times.
+    #[test]
+    fn an_agent_that_hears_too_late_is_named() {
+        let at = |minute: i64| ServerTime::from_secs(1_700_000_000 + 60 * minute);
+        let agent = |next| PollingAgent { node: "a".to_owned(), last: at(-1), next: at(next) };
+        let run = Occurrence { planned: at(10), opens: at(10), closes: at(20) };
+        assert_eq!(late_note(&[agent(20)], &[run], at(0)), None);
+        assert_eq!(late_note(&[agent(21)], &[], at(0)), None, "no run follows");
+        let note = late_note(&[agent(20), agent(21)], &[run], at(0)).expect("a note");
+        let words = call_words(&agent(21), at(0));
+        assert!(note.ends_with(&format!("as before: 1 node: {words}.")), "{note}");
     }
 
     /// The times were those of the schedule's zone, and the next run that of the machine's.
