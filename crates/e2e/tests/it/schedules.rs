@@ -472,6 +472,12 @@ fn a_run_shows_each_result_as_it_ends_and_says_who_waits() {
         .expect(&[0])
         .says("Left out, because they are locked: 1 node: web-03.")
         .says("at most 1h: 1 node: web-02.");
+    let only_first = ["--label", "web", "--", "command", "test $HOLDFAST_NODE = web-01"];
+    let run = |first: &[&str]| server.spawn_admin(&[first, &only_first].concat()).wait();
+    let spoken = run(&["run"]).expect(&[12]).says("web-01: completed, code 0");
+    spoken.says("2 nodes: 1 completed; 1 failed. Not done at 1 node: web-02.");
+    let quiet = run(&["run", "--quiet"]).expect(&[12]).says("web-02: failed");
+    assert!(!quiet.stdout.contains("web-01"), "{quiet}");
 }
 
 /// A list of thousands of missed events ended after the hundredth, and nothing said so.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use client::admin::{Admin, EventFilter, PollingAgent, ScheduledEvent, StartedAction};
 use model::ServerTime;
+use policy::schedule::event::EventState;
 use policy::schedule::{Definition, Starts, Timing};
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use super::schedule::{FollowerArgs, local_zone, minutes, nodes_words, words_to_a
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
 use crate::meter::Meter;
-use crate::moment;
+use crate::{moment, quantity};
 
 /// Pause between two looks at the events.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -103,6 +104,9 @@ pub(super) fn run(
     }
     let events =
         wait(&started, admin, context).map_err(|error| without_server(error, &started.schedule))?;
+    if events.len() > 1 && !context.output.is_json() && !context.output.quiet {
+        context.output.text(&summary(&events));
+    }
     Ok(highest_code(&events))
 }
 
@@ -302,12 +306,39 @@ impl Watch {
     }
 }
 
-/// Shows the result of a node.
+/// Returns how many nodes have ended in each state, and those where the action is not done.
+fn summary(events: &[ScheduledEvent]) -> String {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for event in events {
+        let words = match event.code {
+            Some(code) if code > 0 && is_done(event) => format!("{}, code {code}", event.state),
+            _ => event.state.clone(),
+        };
+        *counts.entry(words).or_default() += 1;
+    }
+    let counts = counts
+        .iter()
+        .map(|(words, nodes)| format!("{} {words}", quantity::count(*nodes)));
+    let counts = counts.collect::<Vec<_>>().join("; ");
+    let left = events.iter().filter(|event| !is_done(event));
+    let left: Vec<&str> = left.filter_map(|event| event.node.as_deref()).collect();
+    let left = match left.is_empty() {
+        true => String::new(),
+        false => format!(" Not done at {}.", nodes_words(&left)),
+    };
+    format!("{}: {counts}.{left}", quantity::counted(events.len() as u64, "node"))
+}
+
+fn is_done(event: &ScheduledEvent) -> bool {
+    event.state == EventState::Completed.name()
+}
+
+/// Shows the result of a node; of a quiet command only if the action is not done there.
 fn show_result(number: u64, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
     let (event, log) = admin.event_log(number)?;
     if context.output.is_json() {
         event::write_json(&event, Some(&log), context);
-    } else if !context.output.quiet {
+    } else if !context.output.quiet || !is_done(&event) {
         let node = event.node.as_deref().unwrap_or_default();
         let code = event.code.map_or_else(String::new, |code| format!(", code {code}"));
         let reason = match event.reason.as_str() {
@@ -324,7 +355,7 @@ fn show_result(number: u64, admin: &mut Admin, context: &mut Context) -> Result<
 fn highest_code(events: &[ScheduledEvent]) -> u8 {
     let code = |event: &ScheduledEvent| {
         let code = event.code.and_then(|code| u8::try_from(code).ok());
-        if event.state == "completed" { code.unwrap_or(DONE) } else { code.unwrap_or(NOT_DONE) }
+        code.unwrap_or(if is_done(event) { DONE } else { NOT_DONE })
     };
     events.iter().map(code).max().unwrap_or(DONE)
 }
@@ -340,6 +371,36 @@ mod tests {
         assert!(lost.starts_with("the action goes on at the nodes"), "{lost}");
         assert!(lost.contains("event list --schedule @1"), "{lost}");
         assert_eq!(without_server(error(false), "@1").hint, None);
+    }
+
+    /// After the reports of a thousand nodes, nobody could tell whether all of them had succeeded.
+    #[test]
+    fn many_nodes_are_summed_up() {
+        let event = |node: &str, state: &str, code| ScheduledEvent {
+            number: 1,
+            schedule: "@1".to_owned(),
+            planned: ServerTime(0),
+            node: Some(node.to_owned()),
+            opens: ServerTime(0),
+            closes: ServerTime(1),
+            state: state.to_owned(),
+            attempt: 1,
+            started: None,
+            ended: None,
+            code,
+            reason: String::new(),
+            control: None,
+            session: String::new(),
+            progress: String::new(),
+            paused: None,
+        };
+        let good = [event("a", "completed", Some(0)), event("b", "completed", Some(0))];
+        assert_eq!(summary(&good), "2 nodes: 2 completed.");
+        let [a, b] = good;
+        let (failed, partly) = (event("c", "failed", Some(12)), event("d", "completed", Some(4)));
+        let all = [a, event("e", "missed", None), failed, partly, b];
+        let counts = "2 completed; 1 completed, code 4; 1 failed; 1 missed";
+        assert_eq!(summary(&all), format!("5 nodes: {counts}. Not done at 2 nodes: e, c."));
     }
 
     #[test]
