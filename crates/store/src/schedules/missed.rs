@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{Control, EventFilter, ScheduledEvent};
+use catalog::{Control, EventFilter, Node, ScheduleRow, ScheduledEvent};
 use model::{NodeId, ServerTime};
 use policy::schedule::event::EventState;
 
 use super::attendance::connected_agents;
+use super::define::definition;
+use super::followers::Followers;
 use crate::error::StoreError;
 use crate::store::Store;
 
@@ -21,7 +23,7 @@ pub(super) fn explain(store: &Store, now: ServerTime) -> Result<(), StoreError> 
     if missed.is_empty() {
         return Ok(());
     }
-    let witness = Witness::read(store)?;
+    let witness = Witness::read(store, &missed)?;
     for batch in missed.chunks(BATCH) {
         let reason = |event: &ScheduledEvent| (event.number, witness.reason(event));
         store.catalog.explain_events(&batch.iter().map(reason).collect::<Vec<_>>())?;
@@ -29,9 +31,42 @@ pub(super) fn explain(store: &Store, now: ServerTime) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Knowledge of the server about its nodes at one time.
+/// What a schedule asks for now.
+enum Demand {
+    /// A newer program has written the definition.
+    Unknown,
+    Suspended,
+    /// Occurrences that are planned from the first moment on, at places with moments of their own.
+    From(ServerTime, BTreeMap<Option<NodeId>, ServerTime>),
+}
+
+/// Returns what the schedules of `events` ask for now. A schedule that was removed has no entry.
+fn demands(
+    store: &Store,
+    nodes: &[Node],
+    events: &[ScheduledEvent],
+) -> Result<BTreeMap<String, Demand>, StoreError> {
+    let named: BTreeSet<&str> = events.iter().map(|event| event.key.schedule.as_str()).collect();
+    let followers = Followers::read(&*store.catalog)?;
+    let demand = |row: ScheduleRow| {
+        let demand = match definition(&row) {
+            Err(_) => Demand::Unknown,
+            Ok(definition) if definition.is_suspended => Demand::Suspended,
+            Ok(definition) => {
+                let places = followers.places(&row, &definition, nodes);
+                Demand::From(row.since, places.into_iter().collect())
+            }
+        };
+        (row.name, demand)
+    };
+    let rows = store.catalog.schedules()?.into_iter();
+    Ok(rows.filter(|row| named.contains(row.name.as_str())).map(demand).collect())
+}
+
+/// Knowledge of the server about its schedules and nodes at one time.
 struct Witness<'a> {
     store: &'a Store,
+    demands: BTreeMap<String, Demand>,
     locked: BTreeSet<NodeId>,
     connected: BTreeSet<NodeId>,
     /// Work that is under way at nodes, in words.
@@ -39,32 +74,52 @@ struct Witness<'a> {
 }
 
 impl<'a> Witness<'a> {
-    fn read(store: &'a Store) -> Result<Self, StoreError> {
+    fn read(store: &'a Store, missed: &[ScheduledEvent]) -> Result<Self, StoreError> {
         let states = vec![EventState::Started, EventState::InProgress, EventState::Restarted];
         let under_way = EventFilter { states, ..EventFilter::default() };
         let under_way = store.catalog.scheduled_events(&under_way, None, usize::MAX)?.into_iter();
         // Events are numbered over all domains, so the reason names the schedule alone.
         let words = |event: &ScheduledEvent| format!("an event of schedule {}", event.key.schedule);
-        let nodes = store.catalog.nodes()?.into_iter();
+        let nodes = store.catalog.nodes()?;
+        let locked = nodes.iter().filter(|node| node.locks.any());
         Ok(Self {
             store,
-            locked: nodes.filter(|node| node.locks.any()).map(|node| node.id).collect(),
+            demands: demands(store, &nodes, missed)?,
+            locked: locked.map(|node| node.id).collect(),
             connected: connected_agents(store)?,
             work: under_way.filter_map(|event| Some((event.key.node?, words(&event)))).collect(),
         })
     }
 
+    /// Returns why nobody asks for the event any more; `None` if its schedule does.
+    fn withdrawal(&self, event: &ScheduledEvent) -> Option<&'static str> {
+        let is_later = |since: &ServerTime| *since > event.key.planned;
+        match self.demands.get(&event.key.schedule) {
+            None => Some("the schedule was removed before the event began"),
+            Some(Demand::Suspended) => Some("the schedule was suspended before the event began"),
+            Some(Demand::From(since, _)) if is_later(since) => Some(
+                "the schedule was changed or resumed before the event began, and does not make up \
+                 for it",
+            ),
+            Some(Demand::From(_, places)) if places.get(&event.key.node).is_none_or(is_later) => {
+                Some("the node ceased to follow the schedule before the event began")
+            }
+            Some(Demand::Unknown | Demand::From(..)) => None,
+        }
+    }
+
     /// Returns the reason why nobody has begun the event.
     fn reason(&self, event: &ScheduledEvent) -> String {
-        match (event.control, event.key.node) {
-            (Some(Control::Cancel), _) => {
+        match (event.control, self.withdrawal(event), event.key.node) {
+            (Some(Control::Cancel), _, _) => {
                 "cancelled by an administrator before it began".to_owned()
             }
-            (Some(Control::Pause), _) => {
+            (Some(Control::Pause), _, _) => {
                 "paused by an administrator until its window was over".to_owned()
             }
-            (_, None) => "the server did not begin it before its window was over".to_owned(),
-            (_, Some(node)) => self.reason_at(node, event.opens),
+            (_, Some(reason), _) => reason.to_owned(),
+            (_, None, None) => "the server did not begin it before its window was over".to_owned(),
+            (_, None, Some(node)) => self.reason_at(node, event.opens),
         }
     }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use catalog::postgres::Attendant;
 use catalog::{
-    Control, EventFilter, EventReport, Follower, Node, NodeChange, ScheduledEvent, Write,
+    Control, EventFilter, EventReport, Follower, Node, NodeChange, ScheduleRow, ScheduledEvent,
+    Write,
 };
 use model::{NodeName, ServerTime};
 use policy::schedule::event::{EventState, Phase, Report};
@@ -220,6 +221,42 @@ fn a_missed_event_tells_what_the_server_knows() {
     assert_eq!(reason(&busy), work);
     assert!(end_attendance(store, idle.id, 1).expect("is recorded"));
     assert!(!connected_agents(store).expect("are listed").contains(&idle.id));
+}
+
+/// The agent was said not to have begun an event for which nobody asked any more.
+#[test]
+fn a_missed_event_of_a_schedule_that_was_taken_back_says_so() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "web-1");
+    for name in ["removed", "suspended", "changed", "left", "kept"] {
+        add(store, name, &hourly("incremental"), "anna").expect("is added");
+        associate(store, name, &[Follower::Node(node.id)], "anna").expect("is associated");
+    }
+    let mut timetable = Timetable::default();
+    for minute in [-1, 0] {
+        tick(store, &mut timetable, next_hour(minute)).expect("looks");
+    }
+    remove(store, "removed", "anna").expect("is removed");
+    let suspended = Definition { is_suspended: true, ..hourly("incremental") };
+    change(store, "suspended", &suspended, "anna").expect("is changed");
+    let changed = list(store, Some("changed")).expect("is listed").remove(0).row;
+    let changed = ScheduleRow { since: next_hour(1), ..changed };
+    store.catalog.change_schedule(&changed).expect("is changed");
+    dissociate(store, "left", &[Follower::Node(node.id)], "anna").expect("is ended");
+    tick(store, &mut timetable, next_hour(10)).expect("looks");
+    let missed = events(store);
+    let reason = |schedule: &str| {
+        let event = missed.iter().find(|event| event.key.schedule == schedule);
+        let event = event.expect("was opened");
+        assert_eq!(event.state, EventState::Missed);
+        event.reason.as_str()
+    };
+    assert_eq!(reason("removed"), "the schedule was removed before the event began");
+    assert_eq!(reason("suspended"), "the schedule was suspended before the event began");
+    assert!(reason("changed").starts_with("the schedule was changed or resumed"));
+    assert_eq!(reason("left"), "the node ceased to follow the schedule before the event began");
+    assert_eq!(reason("kept"), "no agent of the node was connected while the window was open");
 }
 
 #[test]
