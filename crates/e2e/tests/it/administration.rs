@@ -145,6 +145,33 @@ fn changes_of_nodes_are_in_the_audit_trail() {
     assert!(event["actor"].as_str().unwrap().starts_with(own), "{event}");
 }
 
+/// A label for hundreds of nodes took as many commands.
+#[test]
+fn several_nodes_are_changed_alike_or_none_is() {
+    let scene = Scene::new();
+    for name in ["bert", "carl"] {
+        scene.server.admin(&["node", "add", name]);
+    }
+    let change = |names: &[&str], options: &[&str]| {
+        scene.server.try_admin(&[&["node", "set"][..], names, options].concat())
+    };
+    let both = ["bert", "carl"];
+    let unknown = change(&["bert", "nobody"], &["--label", "db"]).expect(&[12]);
+    unknown.says("there is no node nobody");
+    let labels = || scene.server.admin(&["node", "show", "bert"])["labels"].clone();
+    assert_eq!(labels().as_array().map(Vec::len), Some(0));
+    let changed = change(&both, &["--label", "db"]).expect(&[0]).json_lines();
+    let names: Vec<_> = changed.iter().filter_map(|node| node["node"].as_str()).collect();
+    assert_eq!(names, both);
+    assert_eq!(labels()[0], "db");
+    change(&both, &["--unlabel", "db"]).expect(&[0]);
+    change(&both, &["--unlabel", "db"])
+        .expect(&[12])
+        .says("node bert has no label db");
+    scene.server.try_admin(&["node", "lock", "bert", "carl"]).expect(&[0]);
+    assert_eq!(kinds(&scene, &["--kind", "node locked"]), ["node locked"; 2]);
+}
+
 /// Returns the document of the error of a command that was not done.
 #[track_caller]
 fn error(outcome: &Outcome) -> Value {

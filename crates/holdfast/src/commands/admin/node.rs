@@ -38,12 +38,12 @@ enum NodeCommand {
     /// Show one node and its filespaces
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node show web-01")]
     Show(NameArgs),
-    /// Refuse a node's sessions until it is unlocked
+    /// Refuse the sessions of nodes until they are unlocked
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node lock web-01")]
-    Lock(NameArgs),
-    /// Admit a locked node again
+    Lock(NamesArgs),
+    /// Admit locked nodes again
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node unlock web-01")]
-    Unlock(NameArgs),
+    Unlock(NamesArgs),
     /// End a node's certificates, which somebody else may have; a new token enrols it again
     #[command(after_help = "\
 Example:
@@ -122,6 +122,13 @@ struct NameArgs {
     name: String,
 }
 
+#[derive(clap::Args, Debug)]
+struct NamesArgs {
+    /// The nodes
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
+}
+
 /// Give a node another name; its backups stay with it
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -136,15 +143,18 @@ struct RenameArgs {
     new_name: String,
 }
 
-/// Change a node's policy domain, option set, collocation group and rights
+/// Change the policy domain, option set, collocation group, rights and labels of nodes
+///
+/// Nothing changes if one of the nodes does not exist.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast node set web-01 --domain LONG --optionset LINUX")]
+  holdfast admin --server /srv/holdfast node set web-01 --domain LONG --optionset LINUX
+  holdfast admin --server /srv/holdfast node set web-01 web-02 web-03 --label berlin")]
 struct SetArgs {
-    /// The node
-    #[arg(value_name = "NAME")]
-    name: String,
+    /// The nodes
+    #[arg(value_name = "NAME", required = true)]
+    names: Vec<String>,
     /// The policy domain; its rules apply from the next backup and expiration on
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
@@ -224,12 +234,10 @@ pub(super) fn run(
             }
         }
         NodeCommand::Lock(args) => {
-            let node = lock(admin, &args.name, true)?;
-            tell(&node, &format!("Node {} is locked.", node.name), context);
+            change_all(&args.names, &lock(true), "locked", admin, context)?;
         }
         NodeCommand::Unlock(args) => {
-            let node = lock(admin, &args.name, false)?;
-            tell(&node, &format!("Node {} is unlocked.", node.name), context);
+            change_all(&args.names, &lock(false), "unlocked", admin, context)?;
         }
         NodeCommand::Revoke(args) => revoke(&admin.revoke_node(&args.name)?, context),
         NodeCommand::Rename(args) => {
@@ -289,13 +297,35 @@ fn versions(
     Ok(())
 }
 
-fn lock(admin: &mut Admin, name: &str, is_locked: bool) -> Result<Node, CommandError> {
-    let change = NodeChange { is_locked: Some(is_locked), ..NodeChange::default() };
-    Ok(admin.set_node(name, change)?)
+fn lock(is_locked: bool) -> NodeChange {
+    NodeChange { is_locked: Some(is_locked), ..NodeChange::default() }
+}
+
+/// Changes all nodes in `names` alike. Changes none if one of them does not exist. `done` is what
+/// each of them is then.
+fn change_all(
+    names: &[String],
+    change: &NodeChange,
+    done: &str,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<(), CommandError> {
+    if names.len() > 1 {
+        for name in names {
+            admin.nodes(Some(name))?;
+        }
+    }
+    for name in names {
+        let node = admin.set_node(name, change.clone())?;
+        tell(&node, &format!("Node {} is {done}.", node.name), context);
+    }
+    Ok(())
 }
 
 fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
-    check_labels(&args, admin)?;
+    for name in &args.names {
+        check_labels(name, &args, admin)?;
+    }
     let change = NodeChange {
         domain: args.domain,
         option_set: args.optionset.map(NameChange::from),
@@ -311,34 +341,32 @@ fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), Co
                        --archdelete, --label or --unlabel";
         return Err(CommandError::usage(message, "holdfast admin node set"));
     }
-    let node = admin.set_node(&args.name, change)?;
-    tell(&node, &format!("Node {} is changed.", node.name), context);
-    Ok(())
+    change_all(&args.names, &change, "changed", admin, context)
 }
 
 /// Fails if a label is both given and taken, or if the node does not have a label that is taken.
-fn check_labels(args: &SetArgs, admin: &mut Admin) -> Result<(), CommandError> {
+fn check_labels(name: &str, args: &SetArgs, admin: &mut Admin) -> Result<(), CommandError> {
     if args.unlabel.is_empty() {
         return Ok(());
     }
-    let nodes = admin.nodes(Some(&args.name))?;
+    let nodes = admin.nodes(Some(name))?;
     let labels: Vec<&str> =
         nodes.iter().flat_map(|node| &node.labels).map(String::as_str).collect();
-    match refused_label(args, &labels) {
+    match refused_label(name, args, &labels) {
         Some(message) => Err(CommandError::new(message)
-            .with_hint(format!("'holdfast admin node show {}' names its labels", args.name))),
+            .with_hint(format!("'holdfast admin node show {name}' names its labels"))),
         None => Ok(()),
     }
 }
 
-/// Returns why the labels of a node that has `labels` cannot be changed, if they cannot.
-fn refused_label(args: &SetArgs, labels: &[&str]) -> Option<String> {
+/// Returns why the labels of the node, which has `labels`, cannot be changed, if they cannot.
+fn refused_label(name: &str, args: &SetArgs, labels: &[&str]) -> Option<String> {
     args.unlabel.iter().find_map(|label| {
         if args.label.contains(label) {
             return Some(format!("the label {label} is both given and taken"));
         }
         let is_known = labels.contains(&label.as_str());
-        (!is_known).then(|| format!("node {} has no label {label}", args.name))
+        (!is_known).then(|| format!("node {name} has no label {label}"))
     })
 }
 
@@ -744,7 +772,7 @@ mod tests {
             let [label, unlabel] =
                 [label, unlabel].map(|all| all.iter().map(|&one| one.to_owned()).collect());
             let args = SetArgs {
-                name: "web-01".to_owned(),
+                names: vec!["web-01".to_owned()],
                 domain: None,
                 optionset: None,
                 collocation_group: None,
@@ -753,7 +781,7 @@ mod tests {
                 label,
                 unlabel,
             };
-            refused_label(&args, &["web", "prod"])
+            refused_label("web-01", &args, &["web", "prod"])
         };
         assert_eq!(refused(&["db"], &["web", "prod"]), None);
         assert_eq!(refused(&[], &["db"]).as_deref(), Some("node web-01 has no label db"));
