@@ -654,6 +654,8 @@ fn a_further_attempt_is_made_though_the_schedule_has_changed() {
     let event = || events(&server, &[]).into_iter().next();
     wait_until("the first attempt fails", || event().is_some_and(|one| state(&one) == "failed"));
     let before = event().expect("exists");
+    let shown = server.admin(&["event", "show", &before["event"].to_string()]);
+    assert!(shown["next_attempt"].is_string(), "{shown}");
     let update = ["--every", "1d", "--start", "2031-01-01T00:00", "--window", "2h"];
     server.admin(&[&["schedule", "update", "once"], &update[..]].concat());
     wait_until("the second attempt ends", || event().is_some_and(|one| state(&one) == "completed"));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use client::admin::{Admin, EventFilter, ScheduledEvent};
 use client::{ErrorKind, EventControl};
 use model::ServerTime;
-use policy::schedule::Work;
 use policy::schedule::event::EventState;
+use policy::schedule::{Definition, Work};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -21,6 +21,7 @@ use crate::{moment, quantity, values};
 /// looks.
 const PROGRESS_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(300);
+const MINUTE_MICROS: i64 = 60_000_000;
 
 /// Show what became of schedules, and pause, resume or cancel what is under way
 #[derive(clap::Args, Debug)]
@@ -178,6 +179,9 @@ struct EventDocument<'a> {
     progress: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
+    /// Earliest time of a further attempt after a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt: Option<String>,
 }
 
 pub(super) fn run(
@@ -200,7 +204,8 @@ pub(super) fn run(
         }
         EventCommand::Show { number } => {
             let (event, log) = look(admin, number)?;
-            show(&event, &log, context);
+            let next = next_attempt_of(&event, admin);
+            show(&event, &log, next, context);
         }
         EventCommand::Pause(args) => wish(args, EventControl::Pause, admin, context)?,
         EventCommand::Resume(args) => wish(args, EventControl::Resume, admin, context)?,
@@ -242,6 +247,42 @@ fn look(admin: &mut Admin, number: u64) -> Result<(ScheduledEvent, Vec<u8>), Com
     }
 }
 
+/// A further attempt of an event that has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct NextAttempt {
+    number: u32,
+    attempts_max: u32,
+    /// Earliest time of its begin.
+    at: ServerTime,
+}
+
+/// Returns the attempt that follows by the schedule of the event, as far as this administrator may
+/// see the schedule.
+fn next_attempt_of(event: &ScheduledEvent, admin: &mut Admin) -> Option<NextAttempt> {
+    if event.state != EventState::Failed.name() {
+        return None;
+    }
+    let schedule = admin.schedules(Some(&event.schedule)).ok()?.pop()?;
+    next_attempt(event, &schedule.definition, sys::clock::now())
+}
+
+/// Returns the attempt that follows the failure of `event`, if there is one.
+fn next_attempt(
+    event: &ScheduledEvent,
+    definition: &Definition,
+    now: ServerTime,
+) -> Option<NextAttempt> {
+    let pause = i64::from(definition.retry_pause_minutes) * MINUTE_MICROS;
+    let at = ServerTime(event.ended?.0.saturating_add(pause)).max(now);
+    let is_asked_for = !definition.is_suspended && event.control != Some(EventControl::Cancel);
+    let follows = is_asked_for && event.attempt <= definition.retries && at < event.closes;
+    follows.then_some(NextAttempt {
+        number: event.attempt + 1,
+        attempts_max: definition.retries + 1,
+        at,
+    })
+}
+
 /// Returns the progress of an event as the line that its node would show.
 pub(super) fn progress_line(event: &ScheduledEvent) -> Option<String> {
     let progress: Value = serde_json::from_str(&event.progress).ok()?;
@@ -250,8 +291,12 @@ pub(super) fn progress_line(event: &ScheduledEvent) -> Option<String> {
 
 /// Writes an event as JSON. `log` is the end of its log.
 pub(super) fn write_json(event: &ScheduledEvent, log: Option<&[u8]>, context: &mut Context) {
+    context.output.json(&document(event, log));
+}
+
+fn document<'a>(event: &'a ScheduledEvent, log: Option<&[u8]>) -> EventDocument<'a> {
     let filled = |text: &'_ str| !text.is_empty();
-    context.output.json(&EventDocument {
+    EventDocument {
         event: Some(event.number).filter(|number| *number > 0),
         schedule: &event.schedule,
         node: event.node.as_deref(),
@@ -270,7 +315,8 @@ pub(super) fn write_json(event: &ScheduledEvent, log: Option<&[u8]>, context: &m
         report: serde_json::from_str(&event.session).ok(),
         progress: serde_json::from_str(&event.progress).ok(),
         log: log.map(|log| String::from_utf8_lossy(log).into_owned()),
-    });
+        next_attempt: None,
+    }
 }
 
 /// Returns the wish of an administrator about an event that has not ended.
@@ -302,7 +348,8 @@ fn words_at(event: &ScheduledEvent, now: ServerTime) -> String {
     };
     let paused = pause(event, now).map(|length| format!("paused for {}", quantity::clock(length)));
     let wish = wish.map(|wish| format!("{wish} asked for"));
-    let words = [Some(event.state.clone()), paused, wish];
+    let attempt = (event.attempt > 1).then(|| format!("attempt {}", event.attempt));
+    let words = [Some(event.state.clone()), attempt, paused, wish];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -349,18 +396,26 @@ pub(super) fn table_of(events: &[ScheduledEvent]) -> String {
     table::render(columns, &events.iter().map(row).collect::<Vec<_>>())
 }
 
-fn show(event: &ScheduledEvent, log: &[u8], context: &mut Context) {
+fn show(event: &ScheduledEvent, log: &[u8], next: Option<NextAttempt>, context: &mut Context) {
     if context.output.is_json() {
-        write_json(event, Some(log), context);
+        let next_attempt = next.map(|next| moment::rfc3339(next.at));
+        context
+            .output
+            .json(&EventDocument { next_attempt, ..document(event, Some(log)) });
         return;
     }
-    context.output.text(&show_text(event, log));
+    context.output.text(&show_text(event, log, next));
 }
 
 /// Returns an event with its progress, and with the end of its log, which has the report of its
 /// session. Work without a log has the report alone.
-fn show_text(event: &ScheduledEvent, log: &[u8]) -> String {
+fn show_text(event: &ScheduledEvent, log: &[u8], next: Option<NextAttempt>) -> String {
     let mut text = table_of(std::slice::from_ref(event));
+    if let Some(NextAttempt { number, attempts_max, at }) = next {
+        let at = moment::shown(at);
+        let line = format!("\nAttempt {number} of {attempts_max} follows at {at} or later.\n");
+        text.push_str(&line);
+    }
     if let Some(line) = progress_line(event) {
         text.push_str("\nProgress: ");
         text.push_str(&line);
@@ -498,13 +553,41 @@ mod tests {
         }
     }
 
+    /// A failure that is tried again in a moment looked like the last word.
+    #[test]
+    fn a_failure_that_is_tried_again_says_when() {
+        let body = r#"{"action": {"work": "command", "objects": ["true"]}, "zone": "UTC",
+            "priority": 5, "retries": 2, "retry_pause_minutes": 20,
+            "timing": {"starts": {"once": 0}, "window_minutes": 60, "spread_percent": 0}}"#;
+        let definition: Definition = serde_json::from_str(body).expect("a definition");
+        let minute = |minutes: i64| ServerTime(minutes * MINUTE_MICROS);
+        let failed = |attempt, ended, control| ScheduledEvent {
+            attempt,
+            ended: Some(minute(ended)),
+            closes: minute(60),
+            ..event("failed", control)
+        };
+        let next = |event: &ScheduledEvent, now| next_attempt(event, &definition, minute(now));
+        let second = next(&failed(1, 5, None), 6).expect("a second attempt");
+        assert_eq!((second.number, second.attempts_max, second.at), (2, 3, minute(25)));
+        let text = show_text(&failed(1, 5, None), b"", Some(second));
+        let follows =
+            format!("\nAttempt 2 of 3 follows at {} or later.\n", moment::shown(minute(25)));
+        assert!(text.ends_with(&follows), "{text}");
+        assert_eq!(next(&failed(1, 5, None), 30).map(|next| next.at), Some(minute(30)), "late");
+        assert_eq!(next(&failed(3, 5, None), 6), None, "it was the last one");
+        assert_eq!(next(&failed(1, 40, None), 41), None, "the window is over before");
+        assert_eq!(next(&failed(1, 5, Some(EventControl::Cancel)), 6), None);
+        assert_eq!(state_words(&failed(2, 5, None)), "failed, attempt 2");
+    }
+
     /// The report stood there as JSON, above the same report as text.
     #[test]
     fn the_report_of_an_event_is_shown_once_as_text() {
         let session = r#"{"expired_bytes": 7, "node": "n\n1", "failures": [], "stages": {}}"#;
         let event = ScheduledEvent { session: session.to_owned(), ..event("completed", None) };
         let after_table = |log: &[u8]| {
-            let text = show_text(&event, log);
+            let text = show_text(&event, log, None);
             text.split_once("\n\n")
                 .map(|(_, rest)| rest.to_owned())
                 .expect("more than a table")
