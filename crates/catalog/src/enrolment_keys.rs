@@ -30,6 +30,13 @@ pub struct EnrolmentKeyRow {
     pub labels: Vec<String>,
 }
 
+impl EnrolmentKeyRow {
+    /// Returns true if the key can enrol a node at `now`.
+    pub fn is_valid(&self, now: ServerTime) -> bool {
+        self.revoked.is_none() && self.expires > now && self.nodes < self.nodes_max
+    }
+}
+
 /// The reason why a key enrols no node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InvalidKey {

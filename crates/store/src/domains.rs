@@ -13,6 +13,7 @@ use policy::{
 
 use crate::changes::Changes;
 use crate::counts::counted;
+use crate::enrolment_keys::check_unnamed;
 use crate::error::StoreError;
 use crate::lifecycle::expire::{self, Listener, Order, Outcome};
 use crate::names::check_name;
@@ -220,6 +221,7 @@ pub fn remove(store: &Store, name: &str, actor: &str) -> Result<DomainSummary, S
             counted(own as u64, "schedule")
         )));
     }
+    check_unnamed(store, &format!("domain {}", domain.name), |key| key.domain == domain.name)?;
     assert_eq!(info.node_count, 0, "a domain with nodes stays");
     store.catalog.remove_domain(domain.id)?;
     note_by(store, actor, sys::clock::now(), ("domain removed", domain.name.as_str()))?;

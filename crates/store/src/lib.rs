@@ -29,6 +29,7 @@ pub mod contacts;
 mod counts;
 mod creation;
 pub mod domains;
+mod enrolment_keys;
 mod error;
 pub mod fleet;
 pub mod folder;

@@ -11,10 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{CatalogError, EventRow, Node, OptionSet, OptionSetVersion};
+use catalog::{CatalogError, EnrolmentKeyRow, EventRow, Node, OptionSet, OptionSetVersion};
 use model::{NodeId, ServerTime};
 use policy::settings::{SET_OPTIONS_MAX, SetOption, Share, chosen_first};
 
+use crate::enrolment_keys::check_unnamed;
 use crate::error::StoreError;
 use crate::schedules;
 use crate::store::Store;
@@ -203,6 +204,10 @@ pub fn end_stage(
 /// Removes an option set, also from the nodes that use it.
 pub fn remove(store: &Store, name: &str, author: &str) -> Result<(), StoreError> {
     let name = find(store, name)?.name;
+    let is_given = |key: &EnrolmentKeyRow| {
+        key.option_set.as_ref().is_some_and(|set| set.eq_ignore_ascii_case(&name))
+    };
+    check_unnamed(store, &format!("option set {name}"), is_given)?;
     let event = event(author, "option set removed", name.clone());
     store.catalog.remove_option_set(&name, &event)?;
     schedules::announce(store)

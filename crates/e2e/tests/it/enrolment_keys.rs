@@ -189,6 +189,29 @@ fn new_nodes_get_what_the_key_names() {
     drop(agent.kill9());
 }
 
+/// The next machines could not be enrolled, and their users were told that something is not known.
+#[test]
+fn what_a_valid_key_gives_is_not_removed() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    server.admin(&["domain", "add", "LONG"]);
+    let define = ["optionset", "define", "LINUX", "--option", "wait=2h"];
+    server.try_admin(&define).expect(&[0]);
+    key(&server, "fleet", &["--count", "5", "--domain", "LONG", "--optionset", "linux"]);
+    let removals =
+        [&["domain", "remove", "LONG"][..], &["optionset", "remove", "LINUX", "--confirm"]];
+    for removal in removals {
+        let refused = server.try_admin(removal).expect(&[12]);
+        refused.says("stays: enrolment key fleet gives it to its nodes");
+    }
+    server.admin(&["enrolment-key", "revoke", "fleet"]);
+    for removal in removals {
+        server.try_admin(removal).expect(&[0]);
+    }
+    let unknown = ["enrolment-key", "add", "other", "--count", "5", "--optionset", "NONE"];
+    server.try_admin(&unknown).expect(&[12]).says("there is no option set NONE");
+}
+
 #[test]
 fn a_name_that_is_taken_is_refused_and_costs_no_use() {
     let scratch = Scratch::new();

@@ -3,7 +3,7 @@
 use catalog::{CatalogError, EnrolmentKeyRow};
 use model::ServerTime;
 use store::nodes::{note, token_hash};
-use store::{Store, StoreError, check_name, domains};
+use store::{Store, StoreError, check_name, domains, option_sets};
 use wire::{TokenKind, proto};
 
 use crate::edge::Edge;
@@ -122,6 +122,10 @@ fn row(
     }
     check_names(&names)?;
     let domain = domains::find(store, &new.domain)?.name;
+    if let Some(name) = &option_set {
+        // It fails for an option set that does not exist.
+        option_sets::list(store, Some(name))?;
+    }
     Ok(EnrolmentKeyRow {
         name,
         hash,
@@ -203,8 +207,7 @@ fn unknown(name: &str) -> StoreError {
 }
 
 fn key(row: EnrolmentKeyRow, now: ServerTime) -> EnrolmentKey {
-    let is_valid = row.revoked.is_none() && row.expires > now && row.nodes < row.nodes_max;
-    EnrolmentKey { row, is_valid }
+    EnrolmentKey { is_valid: row.is_valid(now), row }
 }
 
 fn describe(EnrolmentKey { row, is_valid }: EnrolmentKey) -> proto::EnrolmentKey {
