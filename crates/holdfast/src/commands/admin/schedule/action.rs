@@ -8,6 +8,9 @@ use policy::schedule::{Action, Word, Work, takes_value};
 use crate::error::CommandError;
 use crate::spelling;
 
+/// Word by which a change removes all objects or all options.
+const NONE: &str = "none";
+
 /// Work of a schedule
 #[derive(clap::Args, Debug, Default)]
 #[command(next_help_heading = "Action")]
@@ -18,11 +21,11 @@ pub(super) struct ActionArgs {
     #[arg(long, value_name = "WORK", value_parser = parse_work)]
     action: Option<Work>,
     /// A path, also with wildcards, a device, a shell command, a pool, or the amount of a drill's
-    /// sample; may be given several times
+    /// sample; may be given several times. In an update, none removes all
     #[arg(long, value_name = "WORD")]
     object: Vec<OsString>,
     /// An option of the command at the node, as in --option=--exclude=*.o; may be given several
-    /// times
+    /// times. In an update, none removes all
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
 }
@@ -51,11 +54,15 @@ impl ActionArgs {
     /// Changes what is named.
     pub(super) fn change(&self, action: &mut Action) -> Result<(), CommandError> {
         action.work = self.action.unwrap_or(action.work);
-        if !self.object.is_empty() {
-            action.objects = self.object.iter().map(word).collect();
+        match &self.object[..] {
+            [] => {}
+            [one] if one == NONE => action.objects.clear(),
+            all => action.objects = all.iter().map(word).collect(),
         }
-        if !self.option.is_empty() {
-            action.options.clone_from(&self.option);
+        match &self.option[..] {
+            [] => {}
+            [one] if one == NONE => action.options.clear(),
+            all => action.options = all.to_vec(),
         }
         action.check().map_err(CommandError::new)
     }
@@ -188,6 +195,24 @@ mod tests {
         assert_eq!(parse_work("backup"), Ok(Work::Incremental));
         assert_eq!(parse_work("full"), Ok(Work::Full));
         assert!(parse_work("back").is_err());
+    }
+
+    /// A schedule lost its nodes with its last object: it had to be removed and defined again.
+    #[test]
+    fn a_change_replaces_objects_and_options_or_removes_them() {
+        let changed = |object: &[&str], option: &[&str]| {
+            let object = object.iter().map(OsString::from).collect();
+            let option = option.iter().map(|&text| text.to_owned()).collect();
+            let args = ActionArgs { action: None, object, option };
+            let mut action = parse("backup --no-journal /home /srv").expect("is an action");
+            args.change(&mut action).map(|()| words(&action)).map_err(|error| error.message)
+        };
+        let ok = |text: &str| Ok(text.to_owned());
+        assert_eq!(changed(&[], &[]), ok("incremental /home /srv --no-journal"));
+        assert_eq!(changed(&["none"], &[]), ok("incremental --no-journal"));
+        assert_eq!(changed(&["/etc"], &["none"]), ok("incremental /etc"));
+        assert!(changed(&["none", "/etc"], &[]).is_err_and(|error| error.contains("begin with")));
+        assert!(changed(&[""], &[]).is_err_and(|error| error.contains("is empty")));
     }
 
     #[test]
