@@ -346,7 +346,7 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
 fn a_schedule_names_its_nodes_and_a_node_its_schedules() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
-    let _nodes = ["web-01", "other"].map(|name| Node::enrol(&server, name));
+    let nodes = ["web-01", "other"].map(|name| Node::enrol(&server, name));
     server.admin(&["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"]);
     server.admin(&["node", "set", "web-01", "--label", "web"]);
     server.admin(&["schedule", "associate", "nightly", "--label", "web"]);
@@ -360,6 +360,16 @@ fn a_schedule_names_its_nodes_and_a_node_its_schedules() {
         .try_admin(&["schedule", "list", "--node", "web-99"])
         .expect(&[12])
         .says("there is no node web-99");
+    // The node's own users see it, too, when the agent has received it.
+    let of = |node: &Node| node.run(&["agent", "schedules", "--json"]).expect(&[0]).json_lines();
+    let _agents = [agent(&nodes[0]), agent(&nodes[1])];
+    wait_until("the node knows its schedule", || !of(&nodes[0]).is_empty());
+    let known = of(&nodes[0]);
+    assert_eq!((known.len(), &known[0]["schedule"]), (1, &"nightly".into()));
+    assert!(known[0]["next_start"].is_string(), "{known:?}");
+    let text = nodes[0].run(&["agent", "schedules"]).expect(&[0]);
+    assert!(text.stdout.contains("incremental"), "{text}");
+    assert!(of(&nodes[1]).is_empty());
 }
 
 #[test]

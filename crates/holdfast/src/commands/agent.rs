@@ -5,7 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use agent::EventSummary;
+use client::AgentConfig;
+use model::ServerTime;
+use policy::schedule::Definition;
+use policy::schedule::agenda::next_start;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
@@ -21,6 +26,7 @@ use crate::table::{self, Align};
 #[command(after_help = "\
 Example:
   holdfast agent run
+  holdfast agent schedules
   holdfast agent status")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -32,6 +38,9 @@ enum AgentCommand {
     /// Run the agent until it is told to stop; tasks go on without it
     #[command(after_help = "Example:\n  holdfast agent run")]
     Run,
+    /// List the schedules that the server has given this node last, with the next start of each
+    #[command(after_help = "Example:\n  holdfast agent schedules")]
+    Schedules,
     /// List the events that this node has begun, newest first
     #[command(after_help = "Example:\n  holdfast agent status")]
     Status,
@@ -57,6 +66,7 @@ struct KeepArgs {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     match args.command {
         AgentCommand::Run => serve(context),
+        AgentCommand::Schedules => schedules(context),
         AgentCommand::Status => status(context),
         AgentCommand::Keep(args) => {
             let KeepArgs { minutes_max, folder, program, arguments } = args;
@@ -81,6 +91,79 @@ fn serve(context: &Context) -> Result<u8, CommandError> {
     };
     agent::run(&home, &program, stop).map_err(|error| CommandError::chain(&error))?;
     Ok(DONE)
+}
+
+/// A schedule of this node.
+struct KnownSchedule {
+    name: String,
+    /// `None` if only a newer program understands the definition.
+    definition: Option<Definition>,
+    document: Value,
+    next_start: Option<ServerTime>,
+}
+
+/// `agent schedules --json`, one document per line.
+#[derive(Serialize)]
+struct ScheduleDocument<'a> {
+    schedule: &'a str,
+    definition: &'a Value,
+    next_start: Option<String>,
+}
+
+/// Beginning of the names of schedules that were made for one action.
+const ONCE_PREFIX: char = '@';
+
+fn schedules(context: &mut Context) -> Result<u8, CommandError> {
+    let home = context.home()?;
+    let AgentConfig { node, .. } = client::agent_config(&home)?;
+    let now = sys::clock::now();
+    let mut known = agent::schedules(&home);
+    known.retain(|schedule| !schedule.name.starts_with(ONCE_PREFIX));
+    let known = known.into_iter().map(|schedule| {
+        let definition: Option<Definition> = serde_json::from_str(&schedule.definition).ok();
+        let next = definition.as_ref().and_then(|one| next_start(one, schedule.since, &node, now));
+        let document = serde_json::from_str(&schedule.definition).unwrap_or_default();
+        KnownSchedule { name: schedule.name, definition, document, next_start: next }
+    });
+    let known: Vec<KnownSchedule> = known.collect();
+    if context.output.is_json() {
+        for KnownSchedule { name, document, next_start, .. } in &known {
+            context.output.json(&ScheduleDocument {
+                schedule: name,
+                definition: document,
+                next_start: next_start.map(moment::rfc3339),
+            });
+        }
+    } else if known.is_empty() {
+        context.output.note("The agent of this node has received no schedule.");
+    } else {
+        context.output.text(&schedules_text(&known));
+    }
+    Ok(DONE)
+}
+
+fn schedules_text(known: &[KnownSchedule]) -> String {
+    let columns = [
+        ("Schedule", Align::Left),
+        ("Next start", Align::Left),
+        ("Action", Align::Left),
+        ("Description", Align::Left),
+    ];
+    let row = |schedule: &KnownSchedule| {
+        let definition = schedule.definition.as_ref();
+        let next = match schedule.next_start {
+            Some(next) => moment::shown(next),
+            None if definition.is_some_and(|one| one.is_suspended) => "suspended".to_owned(),
+            None => "none".to_owned(),
+        };
+        let action = definition.map_or_else(
+            || "of a kind that only a newer program knows".to_owned(),
+            |one| model::printable(&one.action.words()).into_owned(),
+        );
+        let description = definition.map(|one| model::printable(&one.description).into_owned());
+        [schedule.name.clone(), next, action, description.unwrap_or_default()]
+    };
+    table::render(columns, &known.iter().map(row).collect::<Vec<_>>())
 }
 
 /// `agent status --json`, one document per line.

@@ -162,6 +162,17 @@ impl Work {
 }
 
 impl Action {
+    /// Returns the action in words: the work, its objects and its options.
+    pub fn words(&self) -> String {
+        let objects = self.objects.iter().map(|word| model::escaped(&word.0));
+        let options = self.options.iter().cloned();
+        std::iter::once(self.work.name().to_owned())
+            .chain(objects)
+            .chain(options)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
     /// Returns the amount of a drill's sample.
     fn sample(&self) -> Option<SampleAmount> {
         let [amount] = &self.objects[..] else { return None };

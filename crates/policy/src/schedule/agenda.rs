@@ -134,6 +134,27 @@ pub fn look(
     Agenda { due: due.into_iter().map(|(_, start)| start).collect(), next_look }
 }
 
+/// Returns the next time at which `node` starts the schedule by itself; `None` if nothing is due.
+/// Occurrences that are planned before `since` are none of the node.
+pub fn next_start(
+    definition: &Definition,
+    since: ServerTime,
+    node: &str,
+    now: ServerTime,
+) -> Option<ServerTime> {
+    if definition.is_suspended {
+        return None;
+    }
+    let (timing, zone) = (&definition.timing, definition.time_zone().ok()?);
+    // The node's start in a window that is open may still be to come.
+    let window = i64::from(timing.window_minutes) * MINUTE_MICROS;
+    let after = ServerTime(now.0.saturating_sub(window).max(since.0.saturating_sub(1)));
+    let mut starts = timing
+        .occurrences(&zone, after)
+        .map(|occurrence| start_of(timing, occurrence, node));
+    starts.find(|start| *start > now)
+}
+
 /// The next step of a schedule.
 enum Step {
     Now(Attempt),

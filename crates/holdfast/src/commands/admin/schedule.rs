@@ -639,7 +639,7 @@ fn show(schedule: &Schedule, nodes: &[&str], runs: &[Occurrence], context: &mut 
         ("Schedule", schedule.name.clone()),
         ("Domain", schedule.domain.clone().unwrap_or_default()),
         ("Description", definition.description.clone()),
-        ("Action", action::words(&definition.action)),
+        ("Action", definition.action.words()),
         ("Times", timing::starts_words(&definition.timing.starts)),
         ("Time zone", definition.zone.clone()),
         ("Window", timing::minutes_words(definition.timing.window_minutes)),

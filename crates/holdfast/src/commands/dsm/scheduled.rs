@@ -1,16 +1,14 @@
 //! `dsmc query schedule`: the schedules of the node, and when each starts next.
 
 use client::Client;
-use model::ServerTime;
-use policy::schedule::{Definition, start_of};
+use policy::schedule::Definition;
+use policy::schedule::agenda::next_start;
 use serde_json::json;
 
 use super::clock;
 use super::session::Session;
 use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
-
-const MINUTE_MICROS: i64 = 60_000_000;
 
 pub(super) fn query(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
     let mut schedules = agent::schedules(&session.home);
@@ -74,27 +72,6 @@ fn lines_of(definition: &Definition) -> Vec<String> {
     ]
 }
 
-/// Returns the next time at which the node starts the schedule; `None` if nothing is due.
-/// Occurrences that are planned before `since` are none of the node.
-fn next_start(
-    definition: &Definition,
-    since: ServerTime,
-    node: &str,
-    now: ServerTime,
-) -> Option<ServerTime> {
-    if definition.is_suspended {
-        return None;
-    }
-    let (timing, zone) = (&definition.timing, definition.time_zone().ok()?);
-    // The node's start in a window that is open may still be to come.
-    let window = i64::from(timing.window_minutes) * MINUTE_MICROS;
-    let after = ServerTime(now.0.saturating_sub(window).max(since.0.saturating_sub(1)));
-    let mut starts = timing
-        .occurrences(&zone, after)
-        .map(|occurrence| start_of(timing, occurrence, node));
-    starts.find(|start| *start > now)
-}
-
 /// Returns a length of time as TSM writes it.
 fn time_until(secs: i64) -> String {
     let minutes = secs.max(0).cast_unsigned().div_ceil(60);
@@ -110,6 +87,8 @@ fn time_until(secs: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::ServerTime;
+
     use super::*;
 
     fn definition() -> Definition {

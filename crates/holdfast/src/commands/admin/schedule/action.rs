@@ -72,17 +72,6 @@ fn word(text: &OsString) -> Word {
     Word(text.as_bytes().to_vec())
 }
 
-/// Returns the action in words: the work, its objects and its options.
-pub(super) fn words(action: &Action) -> String {
-    let objects = action.objects.iter().map(|word| model::escaped(&word.0));
-    let options = action.options.iter().cloned();
-    std::iter::once(action.work.name().to_owned())
-        .chain(objects)
-        .chain(options)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
 /// First words of the commands that nodes run.
 const NODE_COMMANDS: [&str; 10] = [
     "backup",
@@ -173,6 +162,10 @@ mod tests {
 
     fn parse(text: &str) -> Result<Action, CommandError> {
         words_to_action(text.split(' ').map(OsString::from).collect())
+    }
+
+    fn words(action: &Action) -> String {
+        action.words()
     }
 
     #[test]
