@@ -63,7 +63,8 @@ Example:
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast node list
-  holdfast admin --server /srv/holdfast node list --label db --domain LONG --name 'web-*'")]
+  holdfast admin --server /srv/holdfast node list --label db --domain LONG --name 'web-*'
+  holdfast admin --server /srv/holdfast node list --agent away")]
 struct ListArgs {
     /// Only nodes with this label
     #[arg(long, value_name = "LABEL", value_parser = values::not_empty)]
@@ -74,11 +75,36 @@ struct ListArgs {
     /// Only nodes whose names match, with the wildcards * and ?; upper and lower case are the same
     #[arg(long, value_name = "PATTERN", value_parser = values::not_empty)]
     name: Option<String>,
+    /// Only nodes with an agent in this state
+    #[arg(long, value_name = "STATE", value_enum)]
+    agent: Option<AgentState>,
+}
+
+/// State of a node's agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum AgentState {
+    Connected,
+    /// It polls, and has called in time
+    Polls,
+    Away,
+}
+
+impl AgentState {
+    /// Returns the state of a node's agent; `None` from an older server, which does not tell.
+    fn of(node: &Node) -> Option<Self> {
+        match (node.has_agent, node.agent_polled) {
+            (Some(true), _) => Some(Self::Connected),
+            (_, Some(_)) => Some(Self::Polls),
+            (Some(false), None) => Some(Self::Away),
+            (None, None) => None,
+        }
+    }
 }
 
 impl ListArgs {
     fn has_conditions(&self) -> bool {
-        self.label.is_some() || self.domain.is_some() || self.name.is_some()
+        let Self { label, domain, name, agent } = self;
+        label.is_some() || domain.is_some() || name.is_some() || agent.is_some()
     }
 
     fn chooses(&self, node: &Node) -> bool {
@@ -88,6 +114,7 @@ impl ListArgs {
         self.label.as_ref().is_none_or(|label| node.labels.contains(label))
             && self.domain.as_ref().is_none_or(|name| node.domain.eq_ignore_ascii_case(name))
             && self.name.as_ref().is_none_or(has_name)
+            && self.agent.is_none_or(|state| AgentState::of(node) == Some(state))
     }
 }
 
@@ -756,7 +783,7 @@ mod tests {
         let node = Node { labels: vec!["db".to_owned()], ..node("web-01", false, true) };
         let chooses = |label: Option<&str>, domain: Option<&str>, name: Option<&str>| {
             let [label, domain, name] = [label, domain, name].map(|one| one.map(str::to_owned));
-            ListArgs { label, domain, name }.chooses(&node)
+            ListArgs { label, domain, name, agent: None }.chooses(&node)
         };
         assert!(chooses(None, None, None));
         assert!(chooses(Some("db"), Some("standard"), Some("WEB-??")));
@@ -764,6 +791,21 @@ mod tests {
         assert!(!chooses(None, Some("LONG"), None));
         assert!(!chooses(None, None, Some("web")));
         assert!(!chooses(Some("db"), None, Some("db-*")), "all conditions must hold");
+    }
+
+    #[test]
+    fn nodes_are_chosen_by_the_state_of_their_agents() {
+        let chosen = |has_agent, agent_polled, agent| {
+            let node = Node { has_agent, agent_polled, ..node("anna", false, true) };
+            let agent = Some(agent);
+            ListArgs { label: None, domain: None, name: None, agent }.chooses(&node)
+        };
+        let at = Some(ServerTime::from_secs(1_700_000_000));
+        assert!(chosen(Some(true), at, AgentState::Connected));
+        assert!(chosen(Some(false), at, AgentState::Polls));
+        assert!(!chosen(Some(false), at, AgentState::Away), "it calls in time");
+        assert!(chosen(Some(false), None, AgentState::Away));
+        assert!(!chosen(None, None, AgentState::Away), "nobody knows");
     }
 
     #[test]
