@@ -207,6 +207,9 @@ fn order(request: &Request) -> Result<Option<String>, Message> {
     }
 }
 
+/// Word by which `schedule update` removes all objects or all options.
+const NONE: &str = "none";
+
 fn of_nodes(request: &Request, line: Line, is_new: bool) -> Result<Line, Message> {
     if request.has("CMD") {
         return Err(refused(request, "CMD is for TYPE=ADMINISTRATIVE; give ACTION and OBJECTS"));
@@ -218,12 +221,18 @@ fn of_nodes(request: &Request, line: Line, is_new: bool) -> Result<Line, Message
     let work =
         NodeWork::of(action.unwrap_or("INCREMENTAL")).map_err(|why| refused(request, why))?;
     let objects = grammar::quoted_words(request.text("OBJects").unwrap_or_default())?;
-    let options = options(request, work)?;
+    // An empty text takes the objects or the options away, as it does with TSM.
+    let is_emptied = |name: &str| !is_new && request.text(name).is_some_and(str::is_empty);
+    let options = match is_emptied("OPTions") {
+        true => vec![NONE.to_owned()],
+        false => options(request, work)?,
+    };
     let full = options.iter().any(|option| option == "--full");
     let named = if full { "full" } else { work.name };
     let names_action = is_new || action.is_some();
     let mut line = line.option("--action", names_action.then_some(named));
     let objects = match work.name {
+        _ if is_emptied("OBJects") => vec![NONE.to_owned()],
         // The text of a command is one word for the shell.
         "command" => request.text("OBJects").into_iter().map(str::to_owned).collect(),
         _ => objects,

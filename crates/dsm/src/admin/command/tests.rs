@@ -281,6 +281,12 @@ fn schedules_are_changed_or_refused() {
         "admin schedule update nightly --time=23:00 | ANR2502I Schedule nightly updated in policy \
          domain standard.",
     );
+    // This was taken, and changed nothing.
+    check(
+        "upd sched standard nightly objects=\"\" options=\"\" startt=23:00",
+        "admin schedule update nightly --object=none --option=none --time=23:00 | ANR2502I \
+         Schedule nightly updated in policy domain standard.",
+    );
     check(
         "upd sched standard nightly desc=x",
         "admin schedule update nightly --description=x | ANR2502I Schedule nightly updated in \
