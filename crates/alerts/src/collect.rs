@@ -107,11 +107,12 @@ fn pool_facts(store: &Store, pool: &PoolSummary, today: i64) -> Result<PoolFacts
     })
 }
 
-/// Returns the last run of each task that has ended. `runs` come the last begun first.
+/// Returns the last run of each task that has ended and was not cancelled. `runs` come the last
+/// begun first.
 fn tasks(runs: Vec<LoggedRun>) -> Vec<TaskFacts> {
     let mut last: BTreeMap<String, TaskFacts> = BTreeMap::new();
     for LoggedRun { run, .. } in runs {
-        let Some(end) = run.ended else { continue };
+        let Some(end) = run.ended.filter(|end| end.code != TaskEnd::CANCELLED) else { continue };
         last.entry(run.task.clone()).or_insert(TaskFacts {
             task: run.task,
             ended: end.at,

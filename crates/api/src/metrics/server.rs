@@ -28,9 +28,9 @@ pub(super) fn add(desk: &Desk, text: &mut Text) -> Answer<()> {
 fn tasks(desk: &Desk, text: &mut Text) -> Answer<()> {
     let runs = desk.store().catalog.task_runs(None, RUNS)?;
     let (mut ended, mut failed) = (BTreeMap::new(), BTreeMap::new());
-    // The last run comes first.
+    // The last run comes first. A cancelled run has neither failed nor succeeded.
     for run in runs.into_iter().map(|logged| logged.run) {
-        let Some(end) = run.ended else { continue };
+        let Some(end) = run.ended.filter(|end| end.code != TaskEnd::CANCELLED) else { continue };
         failed.entry(run.task.clone()).or_insert(u8::from(end.code >= TaskEnd::FAILED));
         if end.code <= TaskEnd::WARNED {
             ended.entry(run.task).or_insert(end.at.0.div_euclid(1_000_000));

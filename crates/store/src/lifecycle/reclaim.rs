@@ -701,6 +701,9 @@ fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
 
 /// Reclaims as a task, after each expiration.
 pub fn run_due(store: &Arc<Store>) -> Result<Outcome, StoreError> {
+    if !store.tasks.may_begin(Task::Reclaim) {
+        return Ok(Outcome::default());
+    }
     let Config { reclaim_dead_percent: dead_percent, reclaim_recompress: recompress, .. } =
         store.config;
     let order = Order { is_dry: false, dead_percent, recompress };

@@ -26,10 +26,10 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
 /// Time for which a task does not begin by itself after a person has cancelled it.
 const REST: Duration = Duration::from_secs(3600);
-/// Number of the last runs among which a run that has begun is found.
-const LAST_RUNS: usize = 32;
+/// Number of the last runs among which a run is found.
+const LAST_RUNS: usize = 200;
 /// Reason of a run that a person has cancelled.
-const CANCELLED: &str = "a person has cancelled it; it begins again after an hour at the earliest";
+const CANCELLED: &str = "a person has cancelled it; it rests for an hour";
 
 /// A kind of task. The server that keeps house runs each task, one run at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -91,16 +91,18 @@ pub struct Tasks(Mutex<BTreeMap<Task, TaskState>>);
 
 #[derive(Default)]
 struct TaskState {
-    /// Numbers of the run under way; `None` without one.
-    numbers: Option<Value>,
+    /// Number of the recorded run under way, and how far it has come; `None` without one.
+    numbers: Option<(u64, Value)>,
     /// Time at which a cancelled run noticed that.
     cancelled: Option<Instant>,
 }
 
 impl Tasks {
-    /// Returns how far the run under way has come; `None` without one at this server.
-    fn numbers(&self, task: Task) -> Option<Value> {
-        self.0.lock().get(&task).and_then(|state| state.numbers.clone())
+    /// Returns how far this run has come; `None` if it is not under way at this server.
+    fn numbers(&self, task: Task, run: u64) -> Option<Value> {
+        let states = self.0.lock();
+        let (number, numbers) = states.get(&task)?.numbers.as_ref()?;
+        (*number == run).then(|| numbers.clone())
     }
 
     /// Returns true if the task may begin by itself: nobody has cancelled it lately.
@@ -109,7 +111,7 @@ impl Tasks {
         cancelled.is_none_or(|at| at.elapsed() >= REST)
     }
 
-    fn note(&self, task: Task, numbers: Option<Value>) {
+    fn note(&self, task: Task, numbers: Option<(u64, Value)>) {
         self.0.lock().entry(task).or_default().numbers = numbers;
     }
 
@@ -161,14 +163,18 @@ impl<'a> OpenRun<'a> {
     }
 
     fn look(&mut self, numbers: Value) {
-        self.tasks.note(self.task, Some(numbers));
         if self.began.elapsed() >= LONG {
             self.record();
         }
+        if self.is_recorded && self.number.is_none() {
+            self.number = self.own_number();
+        }
+        let Some(number) = self.number else { return };
+        self.tasks.note(self.task, Some((number, numbers)));
         // A wish that cannot be read now is read at the next look.
         let wish = self.catalog.mark(self.task.mark()).ok().flatten();
         let cancelled = wish.and_then(|wish| u64::try_from(wish).ok());
-        if self.number.is_some() && cancelled == self.number && !self.is_cancelled {
+        if cancelled == Some(number) && !self.is_cancelled {
             self.is_cancelled = true;
             self.tasks.note_cancelled(self.task);
         }
@@ -181,19 +187,36 @@ impl<'a> OpenRun<'a> {
         self.is_recorded = true;
         let (task, due, started) = (self.task.name().to_owned(), self.due, self.started);
         record(self.catalog, Write::BeginTask { task, due, started });
+        self.number = self.own_number();
+    }
+
+    /// Returns the number of this run, which is recorded.
+    fn own_number(&self) -> Option<u64> {
         let runs = self.catalog.task_runs(None, LAST_RUNS);
+        let runs = runs.inspect_err(|error| {
+            tracing::warn!(%error, "the run of a task cannot be cancelled yet");
+        });
         let is_own = |one: &LoggedRun| one.run.task == self.task.name() && one.run.ended.is_none();
-        self.number = match runs {
-            Ok(runs) => runs.into_iter().find(is_own).map(|one| one.number),
-            Err(error) => {
-                tracing::warn!(%error, "the run of a task cannot be cancelled");
-                None
-            }
-        };
+        runs.ok()?.into_iter().find(is_own).map(|one| one.number)
+    }
+
+    /// Records a short run, too, if the run that is recorded last has failed or has no end:
+    /// otherwise that failure would be shown until a run lasts again.
+    fn record_recovery(&mut self) {
+        let runs = self.catalog.task_runs(None, LAST_RUNS).unwrap_or_default();
+        let last = runs.into_iter().find(|one| one.run.task == self.task.name());
+        let has_failed = |end: &TaskEnd| end.code >= TaskEnd::FAILED;
+        if last.is_some_and(|one| one.run.ended.as_ref().is_none_or(has_failed)) {
+            self.record();
+        }
     }
 
     fn end(&self, code: u8, reason: String) {
-        if self.is_recorded {
+        let is_closed =
+            |number| find(self.catalog, number).is_ok_and(|logged| logged.run.ended.is_some());
+        // Another server has taken over meanwhile: the open run is its own.
+        let is_lost = self.number.is_some_and(is_closed);
+        if self.is_recorded && !is_lost {
             let end = TaskEnd { at: sys::clock::now().max(self.started), code, reason };
             record(self.catalog, Write::EndTask { task: self.task.name().to_owned(), end });
         }
@@ -229,8 +252,9 @@ pub(crate) fn run_often<T>(
     tasks: &Tasks,
     task: Task,
     work: impl FnOnce(&mut OpenRun<'_>) -> Result<T, StoreError>,
+    warning: impl FnOnce(&T) -> Option<String>,
 ) -> Result<T, StoreError> {
-    carry_out(OpenRun::new(catalog, tasks, task, sys::clock::now()), work, |_| None)
+    carry_out(OpenRun::new(catalog, tasks, task, sys::clock::now()), work, warning)
 }
 
 fn carry_out<T>(
@@ -242,9 +266,14 @@ fn carry_out<T>(
     let (code, reason) = match outcome.as_ref().map(warning) {
         Ok(None) => (0, String::new()),
         Ok(Some(warning)) => (TaskEnd::WARNED, warning),
-        Err(_) if open.is_cancelled => (TaskEnd::CANCELLED, CANCELLED.to_owned()),
+        Err(StoreError::Cancelled(_)) if open.is_cancelled => {
+            (TaskEnd::CANCELLED, CANCELLED.to_owned())
+        }
         Err(error) => (TaskEnd::FAILED, error.to_string()),
     };
+    if code < TaskEnd::FAILED {
+        open.record_recovery();
+    }
     open.end(code, reason);
     outcome
 }
@@ -277,7 +306,8 @@ pub fn see(
     };
     let wish = catalog.mark(task.mark())?.and_then(|wish| u64::try_from(wish).ok());
     let is_cancelled = wish == Some(logged.number);
-    Ok(RunSight { logged, progress: tasks.numbers(task), is_cancelled })
+    let progress = tasks.numbers(task, logged.number);
+    Ok(RunSight { logged, progress, is_cancelled })
 }
 
 /// Finds the run with this number.
@@ -391,7 +421,8 @@ mod tests {
             runs.into_iter().map(|one| one.run.task).collect::<Vec<_>>()
         };
         let soon = |open: &mut OpenRun<'_>| Ok(open.goes_on(|| Value::Null));
-        assert_eq!(run_often(&catalog, &tasks, Task::CopyPacks, soon), Ok(true));
+        let none = |_: &bool| None;
+        assert_eq!(run_often(&catalog, &tasks, Task::CopyPacks, soon, none), Ok(true));
         assert_eq!(names(), [""; 0]);
         let lasting = |open: &mut OpenRun<'_>| {
             let long_ago = open.began.checked_sub(LONG);
@@ -400,9 +431,25 @@ mod tests {
             assert_eq!(names(), ["copy packs"]);
             Ok(())
         };
-        assert_eq!(run_often(&catalog, &tasks, Task::CopyPacks, lasting), Ok(()));
-        let runs = catalog.task_runs(None, 9).expect("are listed");
-        assert_eq!(runs[0].run.ended.as_ref().map(|end| end.code), Some(0));
+        let often = |work: &dyn Fn(&mut OpenRun<'_>) -> Result<(), StoreError>| {
+            run_often(&catalog, &tasks, Task::CopyPacks, work, |()| None)
+        };
+        assert_eq!(often(&lasting), Ok(()));
+        let codes = || -> Vec<Option<u8>> {
+            let runs = catalog.task_runs(None, 9).expect("are listed");
+            runs.into_iter().map(|one| one.run.ended.map(|end| end.code)).collect()
+        };
+        assert_eq!(codes(), [Some(0)]);
+        // A failure is shown until a run, be it short, has ended well.
+        let failing = |open: &mut OpenRun<'_>| {
+            open.record();
+            Err(StoreError::no_space("the disk is full"))
+        };
+        assert!(often(&failing).is_err());
+        for _ in 0..2 {
+            assert_eq!(often(&|_| Ok(())), Ok(()));
+            assert_eq!(codes(), [Some(0), Some(TaskEnd::FAILED), Some(0)]);
+        }
     }
 
     #[test]

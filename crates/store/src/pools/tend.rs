@@ -17,7 +17,7 @@ use super::plan;
 use crate::counts::counted;
 use crate::lifecycle::catalog_copy;
 use crate::lifecycle::object_lock;
-use crate::lifecycle::tasks::{self, Task};
+use crate::lifecycle::tasks::{self, OpenRun, Task};
 use crate::shelving::{self, PackListener, VolumeListener};
 use crate::store::{CATALOG_DOMAIN, Store, Use};
 use crate::volumes::holdings::library_of;
@@ -547,9 +547,12 @@ fn regular(
     if !store.tasks.may_begin(task) {
         return Ok(Outcome::default());
     }
-    tasks::run_often(&*store.catalog, &store.tasks, task, |open| {
-        work(&mut |now: &Outcome| open.goes_on(|| now.numbers()))
-    })
+    let trouble = |done: &Outcome| {
+        let failed = (done.failures.len() + done.volumes.len()) as u64;
+        (failed > 0).then(|| format!("{} could not be read or written", counted(failed, "place")))
+    };
+    let work = |open: &mut OpenRun<'_>| work(&mut |now: &Outcome| open.goes_on(|| now.numbers()));
+    tasks::run_often(&*store.catalog, &store.tasks, task, work, trouble)
 }
 
 fn copy_some(

@@ -227,7 +227,7 @@ impl DriveThread {
         let is_away = self.shared.outage_of(self.address).is_some();
         self.report(|state, now, id| {
             let bench = state.drives.get_mut(&id).expect("the drive of this thread");
-            bench.errors += 1;
+            bench.errors += u64::from(!is_away);
             bench.is_away = is_away;
             if bench.problem.replace(reason.to_owned()).is_none() {
                 state.working -= 1;

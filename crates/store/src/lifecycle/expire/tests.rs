@@ -381,7 +381,6 @@ fn a_damaged_directory_stays_and_the_others_expire() {
     assert!(outcome.expired > 0, "the undamaged directory expires");
 }
 
-/// A run by a clock that was years ahead stopped all automatic runs for years.
 #[test]
 fn an_expiration_that_a_person_has_cancelled_rests() {
     let runs = |is_cancelled: bool| {
@@ -394,6 +393,7 @@ fn an_expiration_that_a_person_has_cancelled_rests() {
     assert_eq!((runs(false), runs(true)), (true, false));
 }
 
+/// A run by a clock that was years ahead stopped all automatic runs for years.
 #[test]
 fn a_run_that_is_dated_in_the_future_does_not_stop_the_next() {
     let server = samples::TestServer::new();
