@@ -30,6 +30,8 @@ struct State {
     is_continued: bool,
     backup: BackupReport,
     restore: RestoreReport,
+    /// Reports about images by their names. A command makes several images at once.
+    images: BTreeMap<Vec<u8>, BackupReport>,
     /// Number of the archive that the command makes.
     archive: Option<u64>,
     /// Report of an archive that has all its objects.
@@ -115,6 +117,24 @@ impl Attempts {
     /// Returns the report of the archive, if it has all its objects.
     pub(crate) fn filled_archive(&self) -> Option<BackupReport> {
         self.0.lock().filled.clone()
+    }
+}
+
+/// Images.
+impl Attempts {
+    /// Keeps the report of an attempt at the image `name` that has lost its connection. The next
+    /// attempt reads all parts again, so only it counts the data before deduplication.
+    pub(crate) fn keep_image(&self, name: &[u8], report: BackupReport) {
+        let lost = BackupReport { bytes_before_dedup: 0, ..report };
+        let mut state = self.0.lock();
+        let earlier = state.images.remove(name).unwrap_or_default();
+        state.images.insert(name.to_vec(), joined_backups(earlier, lost));
+    }
+
+    /// Returns the report of all attempts at the image `name`, of which the last one made `report`.
+    pub(crate) fn join_image(&self, name: &[u8], report: BackupReport) -> BackupReport {
+        let earlier = self.0.lock().images.remove(name).unwrap_or_default();
+        joined_backups(earlier, report)
     }
 }
 
@@ -273,6 +293,25 @@ mod tests {
         assert_eq!((whole.inspected, whole.backed_up, whole.updated), (25, 20, 1));
         assert_eq!((whole.bytes_transferred, whole.failed), (260, 0));
         assert_eq!(whole.warnings, warnings());
+    }
+
+    #[test]
+    fn each_image_counts_the_data_of_all_its_attempts() {
+        let attempts = continued();
+        let report = |bytes| BackupReport {
+            bytes_before_dedup: bytes,
+            bytes_after_dedup: bytes,
+            bytes_transferred: bytes,
+            ..BackupReport::default()
+        };
+        attempts.keep_image(b"/dev/a", report(10));
+        attempts.keep_image(b"/dev/b", report(500));
+        attempts.keep_image(b"/dev/a", report(20));
+        let whole = attempts.join_image(b"/dev/a", report(70));
+        assert_eq!((whole.bytes_after_dedup, whole.bytes_transferred), (100, 100));
+        assert_eq!(whole.bytes_before_dedup, 70, "each attempt reads everything");
+        let other = attempts.join_image(b"/dev/c", report(7));
+        assert_eq!(other.bytes_transferred, 7, "an image of one attempt has its own report");
     }
 
     #[test]

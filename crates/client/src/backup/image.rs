@@ -112,7 +112,8 @@ pub struct ImageReport {
     pub changed_parts: u64,
 }
 
-/// Makes an image of `source`.
+/// Makes an image of `source`. An attempt that loses its connection leaves its report to the next
+/// one.
 pub(crate) fn back_up(
     link: &Link,
     home: &Home,
@@ -139,10 +140,13 @@ pub(crate) fn back_up(
         let doubtful = doubtful_parts(link, source, last.as_ref())?;
         let run = ImageRun::new(session, source, options, last, doubtful)?;
         run.back_up(outbox)
+    });
+    let made = made.inspect_err(|_| {
+        progress.attempts.keep_image(&options.name, tally.report_of_lost());
     })?;
-    let mut report = tally.into_report();
+    let mut report = progress.attempts.join_image(&options.name, tally.into_report());
     report.node = link.hello().node.clone();
-    report.stages.authenticate = StageTime::alone(link.authentication);
+    report.stages.authenticate += StageTime::alone(link.authentication);
     report.filespaces = vec![filespace];
     report.elapsed = progress.attempts.elapsed();
     report.interruptions = progress.interruptions();

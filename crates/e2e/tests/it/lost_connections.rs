@@ -460,6 +460,7 @@ fn an_image_is_made_checked_and_restored_over_interruptions() {
     way.kill(Duration::ZERO);
     let report = running.wait().expect(&[0]).json();
     assert_interrupted(&report, 1);
+    assert_eq!(report["bytes_after_dedup"], 16 << 20, "the data of both attempts: {report}");
     way.proxy.weather().carry(0);
     for words in [&["image", "verify", path, "--json"][..], &["image", "restore", path]] {
         way.break_behind(8 << 20);
