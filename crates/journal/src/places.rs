@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use model::{DirPath, Name};
 use sys::Dir;
-use sys::fanotify::changes::reports_all;
+use sys::fanotify::changes::{reports_all, reports_overlays};
 use sys::identity::{DirectoryHandle, DirectoryLocation, path_of};
 use sys::open_files::WritableFile;
 
@@ -17,6 +17,8 @@ use sys::open_files::WritableFile;
 pub enum Unsuitability {
     #[error("its file system does not report all changes")]
     SilentFilesystem,
+    #[error("programs may write to it through overlayfs, which kernels before 6.5 do not report")]
+    SilentOverlays,
     #[error("only a part of the file system is mounted there")]
     PartialMount,
     #[error("the same file system is mounted again at {}", model::escaped(.0))]
@@ -66,6 +68,9 @@ impl Places {
         let dir = Dir::open(root)?;
         if !reports_all(&dir)? {
             return Err(Unsuitability::SilentFilesystem);
+        }
+        if !reports_overlays()? {
+            return Err(Unsuitability::SilentOverlays);
         }
         let status = dir.stat_self()?;
         let mounted = sys::mount::mounted(root)?.ok_or(Unsuitability::PartialMount)?;

@@ -46,6 +46,31 @@ pub fn reports_all(root: &impl AsFd) -> io::Result<bool> {
     Ok(REPORTING_FILESYSTEMS.iter().any(|(_, known)| *known == magic))
 }
 
+/// First version of the kernel that reports what programs write through an overlay (overlayfs) to
+/// the file system that holds its upper layer.
+const REPORTED_OVERLAYS: (u32, u32) = (6, 5);
+
+/// Returns true if the kernel reports what programs write through overlays, or if it has none.
+pub fn reports_overlays() -> io::Result<bool> {
+    let filesystems = std::fs::read("/proc/filesystems")?;
+    Ok(has_no_silent_overlays(&filesystems, &crate::process::kernel_release()))
+}
+
+/// Decides by the kernel's list of file systems and its release. An overlay may have come and gone,
+/// so the kernel counts as having them if it has loaded their code.
+fn has_no_silent_overlays(filesystems: &[u8], release: &str) -> bool {
+    let mut lines = filesystems.split(|&byte| byte == b'\n');
+    let has_overlays = lines.any(|line| line.ends_with(b"\toverlay"));
+    !has_overlays || version(release).is_some_and(|version| version >= REPORTED_OVERLAYS)
+}
+
+/// Returns the first two numbers of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let is_other = |character: char| !character.is_ascii_digit();
+    let mut numbers = release.split(is_other).map(str::parse::<u32>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// Report of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeReport {
@@ -242,6 +267,22 @@ mod tests {
         }
         let two = [event(libc::FAN_MODIFY, &named), event(libc::FAN_CREATE, &named)].concat();
         assert_eq!(all(&two), [changed(false, false), changed(true, false)]);
+    }
+
+    #[test]
+    fn old_kernels_with_overlays_do_not_report_everything() {
+        let (with, without) = (&b"nodev\tproc\n\text4\nnodev\toverlay\n"[..], &b"\text4\n"[..]);
+        for (filesystems, release, expected) in [
+            (with, "6.1.0-18-amd64", false),
+            (with, "5.15.167.4-microsoft-standard-WSL2", false),
+            (with, "6.5.0", true),
+            (with, "6.18.44-fc-v669", true),
+            (with, "7.0", true),
+            (with, "unknown", false),
+            (without, "6.1.0-18-amd64", true),
+        ] {
+            assert_eq!(has_no_silent_overlays(filesystems, release), expected, "{release}");
+        }
     }
 
     #[test]
