@@ -173,7 +173,7 @@ impl Places {
     fn verified(&self, path: &[u8], file: &WritableFile) -> Option<DirPath> {
         let full = [&self.prefix[..], path].concat();
         let status = std::fs::symlink_metadata(OsStr::from_bytes(&full)).ok()?;
-        let is_same = (status.dev(), status.ino()) == (file.device_id, file.inode);
+        let is_same = file.identity == Some((status.dev(), status.ino()));
         let at = path.iter().rposition(|&byte| byte == b'/').filter(|_| is_same)?;
         Name::new(&path[at + 1..]).ok()?;
         DirPath::new(&path[..=at]).ok()

@@ -232,6 +232,8 @@ pub struct ProcessMount {
     pub root: Vec<u8>,
     /// The directory at which the process sees it.
     pub point: Vec<u8>,
+    /// Of an overlay: the directory that gets what is written, as the overlay was told it.
+    pub upper: Option<Vec<u8>>,
 }
 
 /// Finds the mount with the id `id` in a table of mounts.
@@ -239,9 +241,18 @@ pub(crate) fn mount_with_id(mountinfo: &[u8], id: &[u8]) -> Option<ProcessMount>
     let of_line = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
         (fields.next()? == id).then_some(())?;
-        Some(ProcessMount { root: unescaped(fields.nth(2)?), point: unescaped(fields.next()?) })
+        let (root, point) = (unescaped(fields.nth(2)?), unescaped(fields.next()?));
+        Some(ProcessMount { root, point, upper: upper_layer(fields) })
     };
     mountinfo.split(|&byte| byte == b'\n').find_map(of_line)
+}
+
+/// Finds the upper layer in the rest of a line, if the line is that of an overlay.
+fn upper_layer<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
+    fields.find(|field| *field == b"-")?;
+    (fields.next()? == b"overlay").then_some(())?;
+    let mut options = fields.nth(1)?.split(|&byte| byte == b',');
+    options.find_map(|option| option.strip_prefix(b"upperdir=")).map(unescaped)
 }
 
 /// Finds a mount point below `path`.

@@ -1,7 +1,10 @@
 //! Files that may change without a report of the kernel, because something holds them open:
 //! programs that write asynchronously or through a mapping, and loop devices.
 //!
-//! Sources: proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_maps(5).
+//! A program that has opened a file of an overlay (overlayfs) writes to the file of its upper
+//! layer, which lies in another file system. That file is visited in its place.
+//!
+//! Sources: proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_maps(5), statx(2).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,25 +13,37 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+
 use crate::mount::{self, ProcessMount};
+
+/// Number of overlayfs, as `statfs` tells it.
+const OVERLAY: i64 = 0x794c_7630;
 
 /// File that is open for writing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WritableFile {
     /// Path at which its process sees the file. The process may see other mounts than this process.
     pub path: Vec<u8>,
-    pub device_id: u64,
-    pub inode: u64,
+    /// Device and inode number; `None` if the file is that of the upper layer of an overlay, and is
+    /// not known. It may be on any device.
+    pub identity: Option<(u64, u64)>,
     /// Mount through which the process has opened the file, if it is known.
     pub mount: Option<ProcessMount>,
 }
 
+impl WritableFile {
+    fn may_be_on(&self, device_id: u64) -> bool {
+        self.identity.is_none_or(|(device, _)| device == device_id)
+    }
+}
+
 /// Calls `visit` with the files of the device `device_id` that processes hold open or mapped for
-/// writing, and with the files behind loop devices. A file may come several times. A file without a
-/// name is left out. Needs root to see the files of all users.
+/// writing, with mapped files that may be on it, and with the files behind loop devices. A file may
+/// come several times. A file without a name is left out. Needs root to see the files of all users.
 pub fn visit(device_id: u64, visit: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
     let mut take = |file: WritableFile| {
-        if file.device_id == device_id {
+        if file.may_be_on(device_id) {
             visit(file);
         }
     };
@@ -37,23 +52,31 @@ pub fn visit(device_id: u64, visit: &mut dyn FnMut(WritableFile)) -> io::Result<
         if process.file_name().as_bytes().iter().all(u8::is_ascii_digit) {
             // A process that has ended meanwhile has closed its files, and the kernel has reported
             // that.
-            let _ended = open(&process.path(), &mut take);
-            let _ended = mapped(&process.path(), &mut take);
+            let _ended = open(&process.path(), device_id, &mut take);
+            let _ended = mapped(&process.path(), device_id, &mut take);
         }
     }
     behind_loop_devices(&mut take)
 }
 
 /// Visits the files that the process holds open for writing.
-fn open(process: &Path, take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
+fn open(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
     for entry in fs::read_dir(process.join("fd"))? {
         let link = entry?.path();
         // The link has the permissions that the process has for the file.
         let is_writable =
             fs::symlink_metadata(&link).is_ok_and(|link| link.permissions().mode() & 0o200 != 0);
         if is_writable && let Some(mut file) = named(&link) {
-            file.mount = mount_of(process, link.file_name().unwrap_or_default());
-            take(file);
+            if file.may_be_on(device_id) {
+                file.mount = mount_of(process, link.file_name().unwrap_or_default());
+                take(file);
+            } else if is_in_overlay(&link)
+                && let Some(file) = layer_file(process, &link, &file)
+            {
+                // Each container has some that cannot be found. The kernel reports what is written
+                // to them with calls that wait.
+                take(file);
+            }
         }
     }
     Ok(())
@@ -69,7 +92,44 @@ fn named(link: &Path) -> Option<WritableFile> {
     let status = fs::metadata(link)
         .ok()
         .filter(|status| status.is_file() && status.nlink() > 0)?;
-    Some(WritableFile { path, device_id: status.dev(), inode: status.ino(), mount: None })
+    Some(WritableFile { path, identity: Some((status.dev(), status.ino())), mount: None })
+}
+
+/// Returns true if the file that a link in `/proc` leads to belongs to an overlay.
+fn is_in_overlay(link: &Path) -> bool {
+    // The number is sign extended or not, by architecture and kernel.
+    rustix::fs::statfs(link).is_ok_and(|told| told.f_type & 0xffff_ffff == OVERLAY)
+}
+
+/// Finds the file that the kernel writes to in place of `file`, which belongs to an overlay and
+/// which `link` leads to: that of the upper layer. Returns `None` if it cannot be found from here.
+fn layer_file(process: &Path, link: &Path, file: &WritableFile) -> Option<WritableFile> {
+    let told = rustix::fs::statx(CWD, link, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    // A kernel before 5.8 does not tell the mount.
+    (told.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(())?;
+    let id = told.stx_mnt_id.to_string();
+    let seen_by = |process: &Path| {
+        let table = fs::read(process.join("mountinfo")).ok()?;
+        mount::mount_with_id(&table, id.as_bytes())
+    };
+    let mount = seen_by(Path::new("/proc/self")).or_else(|| seen_by(process))?;
+    let path = path_in_layer(&file.path, &mount)?;
+    let status = fs::symlink_metadata(OsStr::from_bytes(&path)).ok()?;
+    let identity = Some((status.dev(), status.ino()));
+    status.is_file().then_some(WritableFile { path, identity, mount: None })
+}
+
+/// Returns the path, in the upper layer, of the file that `mount` shows at `path`.
+fn path_in_layer(path: &[u8], mount: &ProcessMount) -> Option<Vec<u8>> {
+    // Another path was meant for the program that has mounted the overlay, in its folder.
+    let upper = mount.upper.as_ref().filter(|upper| upper.starts_with(b"/"))?;
+    let rest = path.strip_prefix(without_slash(&mount.point))?;
+    let is_below = rest.starts_with(b"/");
+    is_below.then(|| [without_slash(upper), without_slash(&mount.root), rest].concat())
+}
+
+fn without_slash(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b"/").unwrap_or(path)
 }
 
 fn mount_of(process: &Path, descriptor: &OsStr) -> Option<ProcessMount> {
@@ -81,7 +141,7 @@ fn mount_of(process: &Path, descriptor: &OsStr) -> Option<ProcessMount> {
 }
 
 /// Visits the files that the process has mapped so that its writes go to the file.
-fn mapped(process: &Path, take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
+fn mapped(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
     let maps = fs::read(process.join("maps"))?;
     for line in maps.split(|&byte| byte == b'\n') {
         let mut fields = line.split(|&byte| byte == b' ');
@@ -90,8 +150,13 @@ fn mapped(process: &Path, take: &mut dyn FnMut(WritableFile)) -> io::Result<()> 
             continue;
         }
         let link = process.join("map_files").join(OsStr::from_bytes(&without_zeros(range)));
-        if let Some(file) = named(&link) {
+        let Some(file) = named(&link) else { continue };
+        if file.may_be_on(device_id) {
             take(file);
+        } else if is_in_overlay(&link) {
+            // Nothing else tells of what is written through a mapping.
+            let found = layer_file(process, &link, &file);
+            take(found.unwrap_or(WritableFile { identity: None, ..file }));
         }
     }
     Ok(())
@@ -118,8 +183,8 @@ fn behind_loop_devices(take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
         path.truncate(path.trim_ascii_end().len());
         let file = PathBuf::from(OsString::from_vec(path.clone()));
         if let Ok(status) = fs::metadata(file) {
-            let (device_id, inode) = (status.dev(), status.ino());
-            take(WritableFile { path, device_id, inode, mount: None });
+            let identity = Some((status.dev(), status.ino()));
+            take(WritableFile { path, identity, mount: None });
         }
     }
     Ok(())
@@ -138,7 +203,7 @@ mod tests {
             let path = Path::new(OsStr::from_bytes(&file.path));
             if path.parent() == Some(folder) {
                 let status = fs::metadata(path).expect("it is there");
-                assert_eq!((status.dev(), status.ino()), (file.device_id, file.inode));
+                assert_eq!(file.identity, Some((status.dev(), status.ino())));
                 names.push(path.file_name().expect("a name").as_bytes().to_vec());
             }
         })
@@ -167,6 +232,27 @@ mod tests {
         assert_eq!(found(&folder), [b"mapped".to_vec()]);
         drop(map);
         assert_eq!(found(&folder), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_file_of_an_overlay_has_a_path_in_its_upper_layer() {
+        let path = |path: &[u8], point: &[u8], root: &[u8], upper: Option<&[u8]>| {
+            let (root, point, upper) = (root.to_vec(), point.to_vec(), upper.map(<[u8]>::to_vec));
+            path_in_layer(path, &ProcessMount { root, point, upper })
+        };
+        let upper = Some(&b"/var/layers/7"[..]);
+        let found = |path: &[u8]| Some(path.to_vec());
+        assert_eq!(path(b"/merged/a/b", b"/merged", b"/", upper), found(b"/var/layers/7/a/b"));
+        assert_eq!(path(b"/a/b", b"/", b"/", upper), found(b"/var/layers/7/a/b"));
+        assert_eq!(path(b"/srv/b", b"/srv", b"/a", upper), found(b"/var/layers/7/a/b"));
+        for (seen, upper) in [
+            (&b"/merged/a"[..], None),
+            (b"/merged/a", Some(&b"layers/7"[..])),
+            (b"/merged-too/a", upper),
+            (b"/elsewhere/a", upper),
+        ] {
+            assert_eq!(path(seen, b"/merged", b"/", upper), None, "{}", seen.escape_ascii());
+        }
     }
 
     #[test]

@@ -487,6 +487,35 @@ fn files_that_are_held_open_or_mapped_are_looked_at() {
     }
 }
 
+/// A container writes through an overlay. A file that it has mapped is one of the overlay, and what
+/// changes is a file of the watched file system.
+#[test]
+fn files_that_are_mapped_through_an_overlay_are_looked_at() {
+    let Some(site) = Site::ext4() else { return };
+    let (layers, merged) = (site.top().join("layers"), site.scene.scratch.join("merged"));
+    for folder in [layers.join("lower"), layers.join("upper"), layers.join("work"), merged.clone()]
+    {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(layers.join("lower/words"), [0; 8192]).unwrap();
+    let layers = layers.display();
+    let options = format!("lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work");
+    run("mount", &["-t", "overlay", "none", "-o", &options], &merged);
+    let site = site.anchored();
+    let words = sys::map::MappedWords::open(&merged.join("words"), 1024).unwrap();
+    site.by_journal();
+    for value in 1..4 {
+        words.words()[3].store(value, std::sync::atomic::Ordering::Relaxed);
+        rustix::fs::fsync(File::open(merged.join("words")).unwrap()).unwrap();
+        site.by_journal();
+        site.nothing_is_missing("a write through a mapping of an overlay");
+    }
+    drop(words);
+    run("umount", &[], &merged);
+    site.by_journal();
+    site.nothing_is_missing("the end of the overlay");
+}
+
 /// A backup that does not see the processes of the machine does not find files that they have
 /// mapped. The kernel reports no write through a mapping before its end.
 #[test]

@@ -211,10 +211,14 @@ fn paths_may_be_longer_than_the_kernel_takes() {
 
 #[test]
 fn a_mount_is_found_by_its_id() {
-    let table = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-        212 21 8:1 /vol/a\\040b /var/lib rw - ext4 /dev/sda1 rw\n";
+    let table = b"21 1 8:1 / / rw - ext4 /dev/sda1 rw,upperdir=/none\n\
+        212 21 8:1 /vol/a\\040b /var/lib rw - ext4 /dev/sda1 rw\n\
+        213 21 0:41 / /merged rw shared:7 - overlay o rw,lowerdir=/l,upperdir=/up\\040per\n";
     let found = mount_with_id(table, b"212").expect("it is there");
     assert_eq!((&found.root[..], &found.point[..]), (&b"/vol/a b"[..], &b"/var/lib"[..]));
+    let upper = |id: &[u8]| mount_with_id(table, id).expect("it is there").upper;
+    assert_eq!(upper(b"213"), Some(b"/up per".to_vec()));
+    assert_eq!((upper(b"21"), upper(b"212")), (None, None), "no overlays");
     assert_eq!(mount_with_id(table, b"2"), None);
 }
 
