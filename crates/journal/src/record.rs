@@ -75,8 +75,7 @@ pub(crate) struct Record {
 impl Record {
     /// Notes a change. Returns false if the record was full and is cut.
     pub(crate) fn note(&mut self, change: DirectoryChange) -> bool {
-        if self.anchors.is_empty() && self.open.is_empty() {
-            // Nobody can ask for this change.
+        if !self.is_of_use() {
             return true;
         }
         let DirectoryChange { directory, is_own, is_moved } = change;
@@ -93,6 +92,11 @@ impl Record {
         let position = self.position;
         self.directories.insert(directory, Change { position, is_own, is_moved });
         true
+    }
+
+    /// Returns true if somebody can ask for changes.
+    pub(crate) fn is_of_use(&self) -> bool {
+        !self.anchors.is_empty() || !self.open.is_empty()
     }
 
     /// Forgets everything: from here on the record proves nothing about the time before.

@@ -58,6 +58,8 @@ impl State {
             ChangeReport::FilesystemError => {
                 self.lose("the file system has found an error in itself");
             }
+            // A server of NFS may make many of them. There is nothing to lose after the first one.
+            ChangeReport::Nameless if !self.record.is_of_use() => {}
             ChangeReport::Nameless => self.lose("the kernel has reported a change without a place"),
         }
     }

@@ -487,6 +487,50 @@ fn files_that_are_held_open_or_mapped_are_looked_at() {
     }
 }
 
+/// Program that writes to a file that it opens by its handle, as servers of NFS do, after the
+/// kernel has forgotten the path of the file.
+const WRITE_BY_HANDLE: &str = r#"
+import ctypes, os, struct, sys
+folder, path = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+handle, mount = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128)), ctypes.c_int()
+if libc.name_to_handle_at(-100, path.encode(), handle, ctypes.byref(mount), 0) != 0:
+    sys.exit("no handle: " + os.strerror(ctypes.get_errno()))
+top = os.open(folder, os.O_RDONLY)
+os.sync()
+open("/proc/sys/vm/drop_caches", "w").write("2")
+file = libc.open_by_handle_at(top, handle, os.O_WRONLY | os.O_APPEND)
+if file < 0:
+    sys.exit("not opened: " + os.strerror(ctypes.get_errno()))
+if os.readlink("/proc/self/fd/%d" % file) != "/":
+    sys.exit("the kernel knows the path of the file")
+os.write(file, b"more")
+"#;
+
+/// The kernel cannot name the directory of such a file, and made no report for a group that asked
+/// for directories only.
+#[test]
+fn a_write_to_a_file_without_a_known_path_leads_to_a_walk() {
+    for mkfs in FILE_SYSTEMS {
+        let Some(site) = Site::new(mkfs) else { continue };
+        let site = site.anchored();
+        let path = site.top().join("tree/folder-00/file-0001");
+        let mut command = Command::new("python3");
+        command.args(["-c", WRITE_BY_HANDLE]).arg(site.top()).arg(&path);
+        assert!(succeeds(&mut command), "{}: not written", mkfs[0]);
+        site.walks("a change without a place");
+        site.nothing_is_missing("a write by a handle");
+        site.by_journal();
+        // Changes of names make such reports, too, and lead to no walk.
+        let tree = site.top().join("tree");
+        fs::write(tree.join("new"), "replaces").unwrap();
+        fs::rename(tree.join("new"), tree.join("folder-00/file-0000")).unwrap();
+        fs::remove_file(tree.join("folder-01/file-0051")).unwrap();
+        site.by_journal();
+        site.nothing_is_missing("changes of names");
+    }
+}
+
 /// A container writes through an overlay. A file that it has mapped is one of the overlay, and what
 /// changes is a file of the watched file system.
 #[test]

@@ -3,6 +3,10 @@
 //! A group watches one file system, through all its mounts. The kernel reports a change before the
 //! system call that made it returns. Identical reports that wait in the queue are merged.
 //!
+//! A report names the directory, and the file if it is about one. Only the file is named if the
+//! kernel does not know the directory: a program has opened the file by its handle, as servers of
+//! NFS do. So the group asks for files, too: without them the kernel makes no such report.
+//!
 //! Sources: fanotify_init(2), fanotify_mark(2), fanotify(7), `include/uapi/linux/fanotify.h`.
 
 use std::fs::File;
@@ -32,6 +36,9 @@ const ENTRY_CHANGES: u64 =
 /// Changes of an object, which the kernel reports for the directory that holds it. If the object
 /// is a directory, the kernel reports them for the object itself.
 const OBJECT_CHANGES: u64 = libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE | libc::FAN_ATTRIB;
+/// Changes that the kernel reports for a file without its directory whenever the number of its
+/// names or one of them changes. The directories of the names have reports of their own.
+const NAME_CHANGES: u64 = libc::FAN_ATTRIB | libc::FAN_MOVE_SELF;
 const MASK: u64 = ENTRY_CHANGES | OBJECT_CHANGES | libc::FAN_MOVE_SELF | libc::FAN_ONDIR;
 
 /// Numbers of the file systems on disks of this machine whose changes the kernel reports. Other
@@ -100,7 +107,7 @@ pub struct ChangeGroup(File);
 impl ChangeGroup {
     /// Watches the file system that `root` lies in. Needs root.
     pub fn watch(root: &impl AsFd) -> io::Result<Self> {
-        let report = libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME;
+        let report = libc::FAN_REPORT_FID | libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME;
         let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | report;
         let of_events = libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC;
         // SAFETY: the call takes numbers only.
@@ -164,14 +171,16 @@ impl ChangeGroup {
 
 fn reports(mut bytes: &[u8], take: &mut impl FnMut(ChangeReport)) {
     while let Some((length, report)) = parse(bytes) {
-        take(report);
+        if let Some(report) = report {
+            take(report);
+        }
         bytes = &bytes[length..];
     }
     assert!(bytes.is_empty(), "the kernel writes whole events");
 }
 
-/// Parses the first event. Returns its length, and the report.
-fn parse(bytes: &[u8]) -> Option<(usize, ChangeReport)> {
+/// Parses the first event. Returns its length, and the report unless others tell the same.
+fn parse(bytes: &[u8]) -> Option<(usize, Option<ChangeReport>)> {
     let head = bytes.get(..METADATA_BYTES)?;
     let length = usize::try_from(u32_at(head, 0)?).ok()?;
     assert_eq!(head[4], METADATA_VERSION, "the kernel uses the version of the headers");
@@ -179,36 +188,49 @@ fn parse(bytes: &[u8]) -> Option<(usize, ChangeReport)> {
     let records = bytes.get(head_length..length).filter(|_| length >= METADATA_BYTES)?;
     let mask = u64_at(head, 8)?;
     let report = if mask & libc::FAN_Q_OVERFLOW != 0 {
-        ChangeReport::Overflow
+        Some(ChangeReport::Overflow)
     } else if mask & FAN_FS_ERROR != 0 {
-        ChangeReport::FilesystemError
+        Some(ChangeReport::FilesystemError)
     } else {
-        match directory(records) {
-            None => ChangeReport::Nameless,
-            Some(directory) => ChangeReport::Changed(DirectoryChange {
-                directory,
-                is_own: mask & (ENTRY_CHANGES | libc::FAN_MOVE_SELF | libc::FAN_ONDIR) != 0,
-                is_moved: mask & libc::FAN_MOVE_SELF != 0 && mask & libc::FAN_ONDIR != 0,
-            }),
+        match directory_record(records) {
+            None if mask & !NAME_CHANGES == 0 && !records.is_empty() => None,
+            None => Some(ChangeReport::Nameless),
+            Some(record) => Some(change(mask, record)),
         }
     };
     Some((length, report))
 }
 
-/// Finds the directory among the records after an event.
-fn directory(mut records: &[u8]) -> Option<DirectoryHandle> {
+/// Returns the report of the changes `mask` in the directory that `record` names.
+fn change(mask: u64, record: &[u8]) -> ChangeReport {
+    handle(record).map_or(ChangeReport::Nameless, |directory| {
+        ChangeReport::Changed(DirectoryChange {
+            directory,
+            is_own: mask & (ENTRY_CHANGES | libc::FAN_MOVE_SELF | libc::FAN_ONDIR) != 0,
+            is_moved: mask & libc::FAN_MOVE_SELF != 0 && mask & libc::FAN_ONDIR != 0,
+        })
+    })
+}
+
+/// Finds the record of the directory among the records after an event.
+fn directory_record(mut records: &[u8]) -> Option<&[u8]> {
     while records.len() >= 4 {
         let length = usize::from(u16::from_ne_bytes([records[2], records[3]]));
         let record = records.get(..length).filter(|_| length >= 4)?;
         if matches!(record[0], FAN_EVENT_INFO_TYPE_DFID_NAME | FAN_EVENT_INFO_TYPE_DFID) {
-            let count = usize::try_from(u32_at(record, HANDLE_AT)?).ok()?;
-            let kind = u32_at(record, HANDLE_AT + 4)?.cast_signed();
-            let from = HANDLE_AT + HANDLE_HEAD_BYTES;
-            return DirectoryHandle::new(kind, record.get(from..from.checked_add(count)?)?);
+            return Some(record);
         }
         records = &records[length..];
     }
     None
+}
+
+/// Returns the handle in a record.
+fn handle(record: &[u8]) -> Option<DirectoryHandle> {
+    let count = usize::try_from(u32_at(record, HANDLE_AT)?).ok()?;
+    let kind = u32_at(record, HANDLE_AT + 4)?.cast_signed();
+    let from = HANDLE_AT + HANDLE_HEAD_BYTES;
+    DirectoryHandle::new(kind, record.get(from..from.checked_add(count)?)?)
 }
 
 #[cfg(test)]
@@ -287,10 +309,16 @@ mod tests {
 
     #[test]
     fn a_report_without_a_directory_is_not_lost() {
-        let other = record(1, &[5; 8]);
-        assert_eq!(all(&event(libc::FAN_ATTRIB, &other)), [ChangeReport::Nameless]);
+        let file = record(1, &[5; 8]);
+        for mask in [
+            libc::FAN_MODIFY,
+            libc::FAN_CLOSE_WRITE | libc::FAN_ATTRIB,
+            libc::FAN_ATTRIB | libc::FAN_ONDIR,
+        ] {
+            assert_eq!(all(&event(mask, &file)), [ChangeReport::Nameless], "{mask:#x}");
+        }
         assert_eq!(all(&event(libc::FAN_ATTRIB, &[])), [ChangeReport::Nameless]);
-        let both = [other, record(FAN_EVENT_INFO_TYPE_DFID, &[6; 12])].concat();
+        let both = [file, record(FAN_EVENT_INFO_TYPE_DFID, &[6; 12])].concat();
         let [ChangeReport::Changed(change)] = all(&event(libc::FAN_ATTRIB, &both))[..] else {
             panic!("the second record names the directory");
         };
@@ -298,5 +326,16 @@ mod tests {
         // A handle that is longer than any that this version stores names nothing.
         let long = record(FAN_EVENT_INFO_TYPE_DFID, &[6; 100]);
         assert_eq!(all(&event(libc::FAN_ATTRIB, &long)), [ChangeReport::Nameless]);
+    }
+
+    #[test]
+    fn changes_of_names_are_reported_for_their_directories_only() {
+        let file = record(1, &[5; 8]);
+        for mask in [libc::FAN_ATTRIB, libc::FAN_MOVE_SELF, NAME_CHANGES] {
+            assert!(all(&event(mask, &file)).is_empty(), "{mask:#x}");
+        }
+        let unlinked = event(libc::FAN_ATTRIB, &file);
+        let removed = event(libc::FAN_DELETE, &record(FAN_EVENT_INFO_TYPE_DFID_NAME, &[6; 8]));
+        assert_eq!(all(&[unlinked, removed].concat()).len(), 1, "the event after it is read");
     }
 }
