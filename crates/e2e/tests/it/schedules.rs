@@ -194,6 +194,40 @@ fn a_signal_ends_only_the_look_at_an_action() {
     wait_until("the task ends", || now().as_deref() == Some("failed"));
 }
 
+/// The look ended with the connection, and a script took that for the end of the action.
+#[test]
+fn the_look_at_an_action_goes_on_when_the_server_is_back() {
+    let scratch = Scratch::new();
+    let mut server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    let look = server.spawn_admin(&["run", "web-01", "--", "command", "sleep 3; echo all done"]);
+    wait_until("the task begins", || {
+        events(&server, &[])
+            .first()
+            .is_some_and(|event| matches!(state(event), "started" | "in-progress"))
+    });
+    server.kill9();
+    server.restart();
+    look.wait()
+        .expect(&[0])
+        .says("the server is away since")
+        .says("the server is back after")
+        .says("all done");
+
+    let words = ["--wait", "1s", "run", "web-01", "--", "command", "sleep 3"];
+    let look = server.spawn_admin(&words);
+    wait_until("the next task begins", || {
+        let all = events(&server, &[]);
+        all.len() == 2 && matches!(state(&all[0]), "started" | "in-progress")
+    });
+    server.kill9();
+    look.wait()
+        .expect(&[12])
+        .says("for the server")
+        .says("the action goes on at the nodes");
+}
+
 /// Kills the keeper of the node's last task, and the task.
 fn kill_keeper(node: &Node) {
     let status = node.run(&["agent", "status", "--json"]).expect(&[0]);

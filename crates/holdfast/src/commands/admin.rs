@@ -1,5 +1,6 @@
 //! `holdfast admin`: administration over the socket in the server's folder.
 
+mod absence;
 mod alert;
 mod approval;
 mod audit;
@@ -66,10 +67,11 @@ pub(crate) struct Args {
     /// [default: the authorities that this machine trusts]
     #[arg(long, value_name = "FILE", global = true, help_heading = CONNECTION)]
     ca: Option<PathBuf>,
-    /// Time for which the command waits until it has reached the server, as in 30s
+    /// Time for which the command waits until it has reached the server, as in 30s [default: 0];
+    /// 'run' waits for a server that goes away later, too [default: 60m]
     #[arg(long, value_name = "LENGTH", value_parser = model::parse_length, global = true)]
-    #[arg(default_value = "0", help_heading = CONNECTION)]
-    wait: Duration,
+    #[arg(help_heading = CONNECTION)]
+    wait: Option<Duration>,
     #[command(subcommand)]
     command: AdminCommand,
 }
@@ -108,8 +110,8 @@ enum AdminCommand {
 /// Pause between two attempts to reach the server.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Connects, and waits at most for the time `wait` until the server is there. A connection that is
-/// lost later is not made again, because an order must not be given twice.
+/// Connects, and waits at most for the time `wait` until the server is there. An order that was
+/// given is not given again after a loss of the connection.
 pub(super) fn connect(folder: &Path, wait: Duration) -> Result<Admin, CommandError> {
     let began = sys::clock::monotonic();
     loop {
@@ -154,9 +156,9 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     }
     let mut admin = match remote(&folder, &args)? {
         Some(server) => Admin::connect_remote(&server)?,
-        None => connect(&folder, args.wait)?,
+        None => connect(&folder, args.wait.unwrap_or_default())?,
     };
-    carry_out(args.command, &mut admin, context)
+    carry_out(args, &mut admin, context)
 }
 
 /// Runs a command over a connection that another command has made. The command must not be one that
@@ -166,15 +168,12 @@ pub(super) fn run_connected(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    carry_out(args.command, admin, context)
+    carry_out(args, admin, context)
 }
 
-fn carry_out(
-    command: AdminCommand,
-    admin: &mut Admin,
-    context: &mut Context,
-) -> Result<u8, CommandError> {
-    match command {
+fn carry_out(args: Args, admin: &mut Admin, context: &mut Context) -> Result<u8, CommandError> {
+    let wait = args.wait;
+    match args.command {
         AdminCommand::Node(args) => node::run(args, admin, context),
         AdminCommand::Filespace(args) => filespace::run(args, admin, context),
         AdminCommand::User(args) => user::run(args, admin, context),
@@ -182,7 +181,7 @@ fn carry_out(
         AdminCommand::Api(args) => request::run(&args, admin, context),
         AdminCommand::EnrolmentKey(args) => enrolment_key::run(args, admin, context),
         AdminCommand::Schedule(args) => schedule::run(args, admin, context),
-        AdminCommand::Run(args) => run::run(args, admin, context),
+        AdminCommand::Run(args) => run::run(args, wait, admin, context),
         AdminCommand::Event(args) => event::run(args, admin, context),
         AdminCommand::Domain(args) => domain::run(args, admin, context),
         AdminCommand::Policy(args) => policy::run(args, admin, context),

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sys::lock::Mutex;
 
+use super::absence::AbsentServer;
 use super::event;
 use super::polling::call_words;
 use super::schedule::{FollowerArgs, local_zone, minutes, nodes_words, words_to_action};
@@ -64,6 +65,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(
     args: Args,
+    server_wait: Option<Duration>,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
@@ -102,8 +104,8 @@ pub(super) fn run(
     if args.detach {
         return Ok(detached(&started, context));
     }
-    let events =
-        wait(&started, admin, context).map_err(|error| without_server(error, &started.schedule))?;
+    let events = wait(&started, server_wait, admin, context)
+        .map_err(|error| without_server(error, &started.schedule))?;
     if events.len() > 1 && !context.output.is_json() && !context.output.quiet {
         context.output.text(&summary(&events));
     }
@@ -206,35 +208,34 @@ fn detached(started: &StartedAction, context: &mut Context) -> u8 {
     DONE
 }
 
-/// Waits until no event of the action is open. Shows each change of a state, the progress, and the
-/// result of each node as it ends.
+/// Waits until no event of the action is open, over absences of the server. Shows each change of a
+/// state, the progress, and the result of each node as it ends.
 fn wait(
     started: &StartedAction,
+    server_wait: Option<Duration>,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<Vec<ScheduledEvent>, CommandError> {
     let progress = context.progress_of_look()?;
     let filter = EventFilter { schedule: Some(started.schedule.clone()), ..EventFilter::default() };
+    let mut server = AbsentServer::new(server_wait, Arc::clone(&progress));
     let mut watch = Watch::default();
     let mut meter = watch.meter(context);
     loop {
-        let events = admin.scheduled_events(&filter, NODES_MAX, true)?;
-        watch.take(&events, context);
-        let ended = watch.newly_ended(&events);
-        if !ended.is_empty() {
-            // The results must not stand in the lines of the meter.
-            drop(meter.take());
-            for number in ended {
-                show_result(number, admin, context)?;
+        match look(&filter, &mut watch, &mut meter, admin, context) {
+            Ok(events) => {
+                server.end(context);
+                if !events.iter().any(ScheduledEvent::is_open) {
+                    return Ok(events);
+                }
+                if meter.is_none() {
+                    meter = watch.meter(context);
+                }
             }
-        }
-        // A program that reads the progress or the results gets them now.
-        context.output.flush();
-        if !events.iter().any(ScheduledEvent::is_open) {
-            return Ok(events);
-        }
-        if meter.is_none() {
-            meter = watch.meter(context);
+            Err(error) => {
+                drop(meter.take());
+                server.wait(error, context)?;
+            }
         }
         if progress.is_stopped() {
             return Err(CommandError::new(format!(
@@ -244,6 +245,31 @@ fn wait(
         }
         sys::clock::sleep(PAUSE);
     }
+}
+
+/// Looks at the events once, and shows what is new. A result that cannot be read now is shown after
+/// a later look.
+fn look(
+    filter: &EventFilter,
+    watch: &mut Watch,
+    meter: &mut Option<Meter>,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<Vec<ScheduledEvent>, CommandError> {
+    let events = admin.scheduled_events(filter, NODES_MAX, true)?;
+    watch.take(&events, context);
+    for event in events.iter().filter(|event| !event.is_open()) {
+        if watch.ended.contains(&event.number) {
+            continue;
+        }
+        // The results must not stand in the lines of the meter.
+        drop(meter.take());
+        show_result(event.number, admin, context)?;
+        watch.ended.insert(event.number);
+    }
+    // A program that reads the progress or the results gets them now.
+    context.output.flush();
+    Ok(events)
 }
 
 /// The last that was shown of each event.
@@ -271,12 +297,6 @@ impl Watch {
     fn meter(&self, context: &Context) -> Option<Meter> {
         let lines = Arc::clone(&self.lines);
         (!context.output.is_json()).then(|| context.meter_of(move || lines.lock().clone()))
-    }
-
-    /// Returns the numbers of the events that have ended since the last call.
-    fn newly_ended(&mut self, events: &[ScheduledEvent]) -> Vec<u64> {
-        let ended = events.iter().filter(|event| !event.is_open()).map(|event| event.number);
-        ended.filter(|number| self.ended.insert(*number)).collect()
     }
 
     fn take(&mut self, events: &[ScheduledEvent], context: &mut Context) {
