@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use client::{Client, ClientError, ErrorKind, OwnWait, Progress, SpaceRules};
+use client::{
+    Client, ClientError, Connector, ErrorKind, LinkChoice, OwnWait, Progress, SpaceRules,
+};
 use sys::lock::Mutex;
 
 use crate::fill::{ContentSource, FillError, Part, fill};
@@ -76,6 +78,14 @@ impl Connection {
     /// The node's statements on files that may migrate, as the server has them now.
     pub(crate) fn rules(&self) -> Result<SpaceRules, ClientError> {
         self.tested_client()?.space_rules()
+    }
+
+    /// Returns the time for which a user's request waits for a server that is away, as other
+    /// commands of the node do.
+    pub(crate) fn wait(&self) -> Duration {
+        // A folder that cannot be read gives no connection, either.
+        Connector::new(&self.home, LinkChoice::default())
+            .map_or(Duration::ZERO, |connector| connector.wait())
     }
 
     /// Drops the connection if it is still the one of `client`, which has failed. Another thread
@@ -149,5 +159,6 @@ mod tests {
         assert!(connection.client().is_err());
         connection.disconnect();
         assert!(connection.rules().is_err());
+        assert_eq!(connection.wait(), Duration::ZERO);
     }
 }

@@ -59,6 +59,7 @@ mod requester;
 mod requests;
 mod rests;
 mod roster;
+mod server_wait;
 mod settings;
 mod station;
 mod stub;

@@ -29,6 +29,7 @@ use crate::mount::{FileId, Mount};
 use crate::outcome::{FileError, FinalState, Ineligibility, Outcome};
 use crate::recall::Recaller;
 use crate::record::{self, FileState, is_unchanged, state_of};
+use crate::server_wait::ServerWait;
 
 /// Size in bytes above which a batch is sent, so that no batch takes long.
 const BATCH_BYTES: u64 = 256 << 20;
@@ -77,6 +78,8 @@ pub(crate) struct Migrator<'a> {
     pub(crate) rules: &'a SpaceRules,
     /// True for candidates that migrate although they are smaller than the settings say.
     pub(crate) is_of_any_size: &'a dyn Fn(&Candidate) -> bool,
+    /// Wait for a server that goes away.
+    pub(crate) server_wait: &'a ServerWait,
 }
 
 /// A candidate that may migrate, with the state in which it was found.
@@ -134,14 +137,14 @@ impl Migrator<'_> {
                 Err(error) => report(index, Err(error)),
             }
             if batch.len() == BATCH_FILES_MAX || bytes >= BATCH_BYTES {
-                self.migrate_batch(candidates, std::mem::take(&mut batch), report);
+                self.migrate_batch(candidates, std::mem::take(&mut batch), report, goes_on);
                 bytes = 0;
                 if !goes_on() {
                     return;
                 }
             }
         }
-        self.migrate_batch(candidates, batch, report);
+        self.migrate_batch(candidates, batch, report, goes_on);
         for index in other_names {
             report(index, self.outcome_by_other_name(index, &candidates[index]));
         }
@@ -203,16 +206,18 @@ impl Migrator<'_> {
         candidates: &[Candidate],
         batch: Vec<EligibleFile>,
         report: &mut dyn FnMut(usize, Outcome),
+        goes_on: &dyn Fn() -> bool,
     ) {
         if batch.is_empty() {
             return;
         }
-        let client = match self.connection.tested_client() {
-            Ok(client) => client,
-            Err(error) => return report_all(&batch, &error, report),
-        };
-        let named = match self.named_copies(&client, candidates, &batch) {
-            Ok(named) => named,
+        let asked = self.server_wait.until_answered(goes_on, &mut || {
+            let client = self.connection.tested_client()?;
+            let named = self.named_copies(&client, candidates, &batch)?;
+            Ok((client, named))
+        });
+        let (client, named) = match asked {
+            Ok(asked) => asked,
             Err(error) => return report_all(&batch, &error, report),
         };
         let (copied, to_copy): (Vec<EligibleFile>, Vec<EligibleFile>) =
@@ -224,17 +229,32 @@ impl Migrator<'_> {
             let outcome = self.finish(&candidates[eligible.index], &stub, &eligible);
             report(eligible.index, outcome);
         }
-        let number = BatchId(u64::from_le_bytes(sys::entropy::bytes()));
-        match self.copy(&client, candidates, &to_copy, number) {
-            Ok(receipts) => {
+        if to_copy.is_empty() {
+            return;
+        }
+        let sent = self
+            .server_wait
+            .until_answered(goes_on, &mut || self.send(candidates, &to_copy));
+        match sent {
+            Ok((client, receipts)) => {
                 let unused = self.finish_copied(candidates, &to_copy, receipts, report);
                 self.release(&client, unused);
             }
-            Err(error) => {
-                self.connection.disconnect();
-                report_all(&to_copy, &error, report);
-            }
+            Err(error) => report_all(&to_copy, &error, report),
         }
+    }
+
+    /// Sends the files as a new batch. Returns the client that has sent them, too.
+    fn send(
+        &self,
+        candidates: &[Candidate],
+        files: &[EligibleFile],
+    ) -> Result<(Arc<Client>, Vec<Receipt>), ClientError> {
+        let client = self.connection.client()?;
+        let number = BatchId(u64::from_le_bytes(sys::entropy::bytes()));
+        let receipts = self.copy(&client, candidates, files, number);
+        let receipts = receipts.inspect_err(|_| self.connection.disconnect())?;
+        Ok((client, receipts))
     }
 
     /// Finishes the files of a batch for which the server has sent receipts. Returns the copies

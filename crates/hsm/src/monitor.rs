@@ -14,6 +14,7 @@ use crate::mount::Mount;
 use crate::outcome::{FileError, Outcome};
 use crate::recall::Recaller;
 use crate::record::FileState;
+use crate::server_wait::ServerWait;
 use crate::{FilesystemSettings, tree};
 
 /// Maximum number of candidates that one search of a file system finds; the next search finds more.
@@ -204,7 +205,10 @@ impl Monitor<'_> {
         let candidates: Vec<Candidate> = step.iter().filter_map(candidate).collect();
         let Self { recaller, connection, mount } = *self;
         let is_of_any_size = &|_: &Candidate| false;
-        let migrator = Migrator { recaller, connection, mount, target, rules, is_of_any_size };
+        // The space is looked at again soon.
+        let server_wait = &ServerWait::none();
+        let migrator =
+            Migrator { recaller, connection, mount, target, rules, is_of_any_size, server_wait };
         let mut bytes = 0;
         let mut add_up = |index: usize, outcome: Outcome| {
             bytes += outcome.as_ref().map_or(0, |settled| settled.bytes);

@@ -72,7 +72,7 @@ impl Desk<'_> {
             Request::Purge { paths } => purge(self, &paths)?,
             Request::Migrate { paths, only_copies, any_size } => {
                 let target = if only_copies { Target::Premigrated } else { Target::Migrated };
-                paths.iter().for_each(|path| migrate(self, &path.0, target, any_size));
+                migrate(self, &paths, target, any_size);
             }
             Request::Recall { paths, resident, preview } => {
                 recall(self, &paths, listed::Manner::of(resident, preview))?;

@@ -12,6 +12,7 @@ use crate::desk::{Desk, RequestError};
 use crate::migrate::{Candidate, Migrator, Target};
 use crate::mount::Mount;
 use crate::outcome::{FileError, Outcome, PathRefusal};
+use crate::server_wait::ServerWait;
 use crate::{record, tree};
 
 /// Maximum number of files that a request takes from a tree at once, because each file keeps its
@@ -36,11 +37,15 @@ impl<'a> Location<'a> {
     }
 }
 
-/// Brings the files at and below `path` into the state `target`. With `any_size`, a file at `path`
-/// itself may be smaller than the settings say.
-pub(super) fn migrate(desk: &Desk<'_>, path: &[u8], target: Target, any_size: bool) {
-    if let Err(error) = try_migrate(desk, path, target, any_size) {
-        desk.caller.send_file(path, Err(error));
+/// Brings the files at and below each of `paths` into the state `target`. With `any_size`, a file
+/// at one of the paths itself may be smaller than the settings say. Waits for a server that is
+/// away.
+pub(super) fn migrate(desk: &Desk<'_>, paths: &[PathText], target: Target, any_size: bool) {
+    let server_wait = ServerWait::at_most(desk.connection.wait());
+    for PathText(path) in paths {
+        if let Err(error) = try_migrate(desk, path, target, any_size, &server_wait) {
+            desk.caller.send_file(path, Err(error));
+        }
     }
 }
 
@@ -49,10 +54,11 @@ fn try_migrate(
     path: &[u8],
     target: Target,
     any_size: bool,
+    server_wait: &ServerWait,
 ) -> Result<(), FileError> {
     let Desk { recaller, connection, caller, mounts, .. } = *desk;
     let Location { mount, within } = Location::of(mounts, path)?;
-    let rules = connection.rules()?;
+    let rules = server_wait.until_answered(&|| caller.listens(), &mut || connection.rules())?;
     let is_named_file = |candidate: &Candidate| any_size && candidate.file_path() == within;
     let migrator = Migrator {
         recaller,
@@ -61,6 +67,7 @@ fn try_migrate(
         target,
         rules: &rules,
         is_of_any_size: &is_named_file,
+        server_wait,
     };
     let migrate_all = |candidates: &mut Vec<Candidate>| {
         let mut report = |index: usize, outcome: Outcome| {

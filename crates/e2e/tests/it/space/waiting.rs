@@ -34,6 +34,29 @@ fn the_server_knows_of_all_that_is_waited_for() {
     list.wait().expect(&[0]);
 }
 
+/// All files failed if the server was started again at that moment.
+#[test]
+fn a_migration_waits_for_a_server_that_is_away() {
+    let Some(mut space) = Space::new(KINDS[0], &["--min-size", "1"]) else { return };
+    space.scene.node.wait_by_default();
+    let folder = space.write("d/file", &noise(300, MIB)).parent().unwrap().to_owned();
+    let migrate = |space: &Space| {
+        let migration = space.node().spawn(&["hsm", "migrate", "--json", folder.to_str().unwrap()]);
+        pause(Duration::from_secs(2));
+        assert!(!migration.ends_within(Duration::ZERO), "it waits");
+        migration
+    };
+    space.scene.server.kill9();
+    let given_up = migrate(&space);
+    given_up.signal(Signal::INT);
+    given_up.wait().expect(&[12]);
+    assert_eq!(space.state(&folder.join("file")), "r");
+    let migration = migrate(&space);
+    space.scene.server.restart();
+    migration.wait().expect(&[0]);
+    assert_eq!(space.state(&folder.join("file")), "m");
+}
+
 #[test]
 fn who_gives_up_a_list_holds_nobody_up() {
     let Some(space) = Space::new(KINDS[0], &["--min-size", "1"]) else { return };
