@@ -39,6 +39,15 @@ impl CommandError {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// Says of an order that nobody knows what became of it, if the connection was lost after it
+    /// was given. `look` says what shows it.
+    pub(crate) fn of_order(self, look: &str) -> Self {
+        if !self.is_loss {
+            return self;
+        }
+        self.with_hint(format!("the server may have done it, or a part of it: {look}"))
+    }
+
     /// Makes the error for a command line that makes no sense. `command` is the command whose help
     /// explains it, as in `holdfast backup`.
     pub(crate) fn usage(message: &str, command: &str) -> Self {
@@ -69,6 +78,17 @@ mod tests {
         let error = store::folder::OpenError::File { path: "/srv".into(), source: io };
         let message = CommandError::chain(&error).message;
         assert_eq!(message, "cannot use /srv: disk on fire");
+    }
+
+    /// Only the question whether the server is running was asked, as if nothing had happened there.
+    #[test]
+    fn a_lost_order_may_have_been_carried_out() {
+        let lost = CommandError { is_loss: true, ..CommandError::new("broke") };
+        let hint = lost.of_order("'holdfast undelete' lists deletions").hint;
+        let expected = "the server may have done it, or a part of it: 'holdfast undelete' lists \
+                        deletions";
+        assert_eq!(hint.as_deref(), Some(expected));
+        assert_eq!(CommandError::new("refused").of_order("look").hint, None);
     }
 
     #[test]

@@ -80,7 +80,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     }
     let change = |args: &ChangeArgs, event, held| {
         let client = context.waiter(&args.link)?.client()?;
-        Ok::<_, CommandError>(vec![client.set_archive(args.number, event, held)?])
+        let changed = client.set_archive(args.number, event, held);
+        let look = "'holdfast archives' shows it";
+        let changed = changed.map_err(|error| CommandError::from(error).of_order(look))?;
+        Ok::<_, CommandError>(vec![changed])
     };
     let shown = match &args.command {
         None => {

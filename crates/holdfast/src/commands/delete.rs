@@ -58,7 +58,11 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let client = context.waiter(&args.link)?.client()?;
     // Afterwards this filespace may have nothing that the others have, too.
     let mut others = others(&client, &options);
-    let PathDeletion { filespace, summary } = client.delete(&options)?;
+    let deleted = client.delete(&options).map_err(|error| {
+        let error = CommandError::from(error);
+        if args.dry_run { error } else { error.of_order("'holdfast undelete' lists deletions") }
+    });
+    let PathDeletion { filespace, summary } = deleted?;
     others.retain(|other| *other != filespace);
     let versions = quantity::counted(summary.versions, "version");
     let planned = format!("{versions} would be deleted.\n");

@@ -38,7 +38,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     }
     let waiter = context.waiter(&args.link)?;
     let shown = match number {
-        Some(number) => vec![waiter.client()?.undelete(number)?],
+        Some(number) => {
+            let undone = waiter.client()?.undelete(number);
+            let look = "'holdfast undelete' lists the deletions that are left";
+            vec![undone.map_err(|error| CommandError::from(error).of_order(look))?]
+        }
         None => waiter.run(|client, _| client.deletions())?,
     };
     if context.output.is_json() {

@@ -43,7 +43,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let client = context.waiter(&args.link)?.client()?;
     let found = named::find(&client, &args.name, args.at)?;
     let images = if args.all { client.images(Some(&found.name))? } else { vec![found] };
-    let deletion = client.delete_images(&images, !args.confirm)?;
+    let deletion = client.delete_images(&images, !args.confirm).map_err(|error| {
+        let error = CommandError::from(error);
+        let look = "'holdfast image list' shows the images that are left";
+        if args.confirm { error.of_order(look) } else { error }
+    })?;
     if !args.confirm {
         return Err(CommandError::new(unconfirmed(&images)));
     }
