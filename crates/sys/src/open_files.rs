@@ -20,6 +20,11 @@ use crate::mount::{self, ProcessMount};
 /// Number of overlayfs, as `statfs` tells it.
 const OVERLAY: i64 = 0x794c_7630;
 
+/// Numbers of capabilities.
+const SYS_PTRACE: u32 = 19;
+const SYS_ADMIN: u32 = 21;
+const CHECKPOINT_RESTORE: u32 = 40;
+
 /// File that is open for writing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WritableFile {
@@ -40,8 +45,13 @@ impl WritableFile {
 
 /// Calls `visit` with the files of the device `device_id` that processes hold open or mapped for
 /// writing, with mapped files that may be on it, and with the files behind loop devices. A file may
-/// come several times. A file without a name is left out. Needs root to see the files of all users.
+/// come several times. A file without a name is left out. Fails if this process has not the rights
+/// to look at the processes of all users.
 pub fn visit(device_id: u64, visit: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
+    if !may_see_all(&fs::read("/proc/self/status")?) {
+        let message = "CAP_SYS_PTRACE and CAP_SYS_ADMIN are needed to look at other processes";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
     let mut take = |file: WritableFile| {
         if file.may_be_on(device_id) {
             visit(file);
@@ -57,6 +67,19 @@ pub fn visit(device_id: u64, visit: &mut dyn FnMut(WritableFile)) -> io::Result<
         }
     }
     behind_loop_devices(&mut take)
+}
+
+/// Returns true if the process with this `/proc/self/status` may see what others have open, which
+/// needs `CAP_SYS_PTRACE`, and what they have mapped.
+///
+/// Sources: capabilities(7), proc_pid_map_files(5), proc_pid_status(5).
+fn may_see_all(status: &[u8]) -> bool {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let rights = lines.find_map(|line| line.strip_prefix(b"CapEff:")).unwrap_or_default();
+    let rights = str::from_utf8(rights.trim_ascii()).unwrap_or_default();
+    let rights = u64::from_str_radix(rights, 16).unwrap_or(0);
+    let has = |capability: u32| rights & (1 << capability) != 0;
+    has(SYS_PTRACE) && (has(SYS_ADMIN) || has(CHECKPOINT_RESTORE))
 }
 
 /// Visits the files that the process holds open for writing.
@@ -253,6 +276,26 @@ mod tests {
         ] {
             assert_eq!(path(seen, b"/merged", b"/", upper), None, "{}", seen.escape_ascii());
         }
+    }
+
+    #[test]
+    fn other_processes_are_seen_with_the_rights_of_root() {
+        let status = |rights: &str| {
+            format!("Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{rights}\nSeccomp:\t0\n")
+        };
+        for (rights, expected) in [
+            ("000001ffffffffff", true),
+            ("000001fffed7ffff", false),
+            ("000001fffff7ffff", false),
+            ("0000010000080000", true),
+            ("0000000000280000", true),
+            ("0000000000080000", false),
+            ("0000000000000000", false),
+            ("", false),
+        ] {
+            assert_eq!(may_see_all(status(rights).as_bytes()), expected, "{rights}");
+        }
+        assert!(!may_see_all(b""));
     }
 
     #[test]

@@ -560,6 +560,35 @@ fn files_that_are_mapped_through_an_overlay_are_looked_at() {
     site.nothing_is_missing("the end of the overlay");
 }
 
+/// Files of processes that the backup may not look at counted as closed.
+#[test]
+fn a_backup_that_may_not_see_what_is_open_walks() {
+    let Some(site) = Site::ext4() else { return };
+    let site = site.anchored();
+    let path = site.top().join("tree/folder-02/words");
+    fs::write(&path, [0; 8192]).unwrap();
+    site.by_journal();
+    let words = sys::map::MappedWords::open(&path, 1024).unwrap();
+    words.words()[3].store(7, std::sync::atomic::Ordering::Relaxed);
+    rustix::fs::fsync(File::open(&path).unwrap()).unwrap();
+    let limited = Command::new("setpriv")
+        .args(["--bounding-set", "-sys_admin,-sys_ptrace"])
+        .arg(binary())
+        .arg("--home")
+        .arg(site.scene.node.home())
+        .args(["backup", "--json"])
+        .arg(site.top())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(limited.stdout).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let journal = &report["journals"][0];
+    let reason = journal["reason"].as_str().unwrap_or_default();
+    assert_eq!(journal["used"], false, "{text}");
+    assert!(reason.contains("the files that are open cannot be listed"), "{text}");
+    site.nothing_is_missing("a walk of a backup with few rights");
+}
+
 /// A backup that does not see the processes of the machine does not find files that they have
 /// mapped. The kernel reports no write through a mapping before its end.
 #[test]
