@@ -60,13 +60,32 @@ pub fn visit(device_id: u64, visit: &mut dyn FnMut(WritableFile)) -> io::Result<
     for process in fs::read_dir("/proc")? {
         let process = process?;
         if process.file_name().as_bytes().iter().all(u8::is_ascii_digit) {
-            // A process that has ended meanwhile has closed its files, and the kernel has reported
-            // that.
-            let _ended = open(&process.path(), device_id, &mut take);
-            let _ended = mapped(&process.path(), device_id, &mut take);
+            of_process(&process.path(), device_id, &mut take);
         }
     }
     behind_loop_devices(&mut take)
+}
+
+/// Visits the files of a process, through its first thread. If that thread has ended, the process
+/// seems to have no memory, and the others have its files. The kernel's own processes have no
+/// memory, either.
+fn of_process(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) {
+    if of_thread(process, device_id, take) {
+        return;
+    }
+    let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    for thread in threads.map(|thread| Path::new("/proc").join(thread.file_name())) {
+        if thread != process {
+            of_thread(&thread, device_id, take);
+        }
+    }
+}
+
+/// Visits the files of a thread. Returns true if it has memory.
+fn of_thread(thread: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) -> bool {
+    // A process that has ended meanwhile has closed its files, and the kernel has reported that.
+    let _ended = open(thread, device_id, take);
+    mapped(thread, device_id, take).unwrap_or(false)
 }
 
 /// Returns true if the process with this `/proc/self/status` may see what others have open, which
@@ -163,8 +182,9 @@ fn mount_of(process: &Path, descriptor: &OsStr) -> Option<ProcessMount> {
     mount::mount_with_id(&fs::read(process.join("mountinfo")).ok()?, id.trim_ascii())
 }
 
-/// Visits the files that the process has mapped so that its writes go to the file.
-fn mapped(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
+/// Visits the files that the process has mapped so that its writes go to the file. Returns true if
+/// it has memory.
+fn mapped(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) -> io::Result<bool> {
     let maps = fs::read(process.join("maps"))?;
     for line in maps.split(|&byte| byte == b'\n') {
         let mut fields = line.split(|&byte| byte == b' ');
@@ -182,7 +202,7 @@ fn mapped(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) ->
             take(found.unwrap_or(WritableFile { identity: None, ..file }));
         }
     }
-    Ok(())
+    Ok(!maps.is_empty())
 }
 
 /// Returns a range of addresses as the names in `map_files` write it: without leading zeros.

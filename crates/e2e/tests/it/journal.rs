@@ -7,9 +7,10 @@
 mod stranger;
 
 use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e2e::harness::{Image, Outcome, Process, binary, succeeds};
@@ -485,6 +486,52 @@ fn files_that_are_held_open_or_mapped_are_looked_at() {
         site.by_journal();
         site.nothing_is_missing("a write through a mapping");
     }
+}
+
+/// Program whose first thread ends, while another one writes the lines of its input through a
+/// mapping.
+const WRITE_WITHOUT_FIRST_THREAD: &str = r#"
+import ctypes, mmap, platform, sys, threading
+file = open(sys.argv[1], "r+b")
+words = mmap.mmap(file.fileno(), 4096)
+file.close()
+def write():
+    for line in sys.stdin:
+        words[: len(line)] = line.encode()
+        words.flush()
+        print("written", flush=True)
+threading.Thread(target=write).start()
+# The system call ends this thread only.
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+"#;
+
+/// The kernel shows nothing that is open or mapped in the place of a thread that has ended.
+#[test]
+fn a_process_without_its_first_thread_is_looked_at() {
+    let Some(site) = Site::ext4() else { return };
+    let site = site.anchored();
+    let path = site.top().join("tree/folder-02/words");
+    fs::write(&path, [0; 8192]).unwrap();
+    let mut process = Command::new("python3")
+        .args(["-c", WRITE_WITHOUT_FIRST_THREAD])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = process.stdin.take().unwrap();
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    for line in ["one\n", "two\n"] {
+        site.by_journal();
+        input.write_all(line.as_bytes()).unwrap();
+        let mut said = String::new();
+        output.read_line(&mut said).unwrap();
+        assert_eq!(said, "written\n");
+        site.by_journal();
+        site.nothing_is_missing("a write by a process without its first thread");
+    }
+    drop(input);
+    process.wait().unwrap();
 }
 
 /// Program that writes to a file that it opens by its handle, as servers of NFS do, after the
