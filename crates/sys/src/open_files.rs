@@ -6,12 +6,12 @@
 //!
 //! Sources: proc_pid_fd(5), proc_pid_fdinfo(5), proc_pid_maps(5), statx(2).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
@@ -30,8 +30,9 @@ const CHECKPOINT_RESTORE: u32 = 40;
 pub struct WritableFile {
     /// Path at which its process sees the file. The process may see other mounts than this process.
     pub path: Vec<u8>,
-    /// Device and inode number; `None` if the file is that of the upper layer of an overlay, and is
-    /// not known. It may be on any device.
+    /// Device and inode number; `None` if the file cannot be found from here, because it is one of
+    /// the upper layer of an overlay, or behind a loop device of a container. It may be on any
+    /// device.
     pub identity: Option<(u64, u64)>,
     /// Mount through which the process has opened the file, if it is known.
     pub mount: Option<ProcessMount>,
@@ -222,15 +223,24 @@ fn behind_loop_devices(take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
         devices => devices?,
     };
     for device in devices {
-        let Ok(mut path) = fs::read(device?.path().join("loop/backing_file")) else { continue };
+        let device = device?.path();
+        let Ok(mut path) = fs::read(device.join("loop/backing_file")) else { continue };
         path.truncate(path.trim_ascii_end().len());
-        let file = PathBuf::from(OsString::from_vec(path.clone()));
-        if let Ok(status) = fs::metadata(file) {
-            let identity = Some((status.dev(), status.ino()));
+        let identity = fs::metadata(OsStr::from_bytes(&path))
+            .ok()
+            .map(|status| (status.dev(), status.ino()));
+        if identity.is_some() || may_be_elsewhere(&path, &device) {
             take(WritableFile { path, identity, mount: None });
         }
     }
     Ok(())
+}
+
+/// Returns true if the file behind a loop device may have another path here. The kernel shows its
+/// path in the mounts of a container, or in a mount that is gone.
+fn may_be_elsewhere(path: &[u8], device: &Path) -> bool {
+    let is_read_only = fs::read(device.join("ro")).is_ok_and(|told| told.trim_ascii() == b"1");
+    !is_read_only && !path.ends_with(b" (deleted)")
 }
 
 #[cfg(test)]
@@ -296,6 +306,17 @@ mod tests {
         ] {
             assert_eq!(path(seen, b"/merged", b"/", upper), None, "{}", seen.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_loop_device_that_writes_may_hide_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ro = folder.path().join("ro");
+        fs::write(&ro, "0\n").expect("written");
+        assert!(may_be_elsewhere(b"/disk", folder.path()));
+        assert!(!may_be_elsewhere(b"/disk (deleted)", folder.path()));
+        fs::write(&ro, "1\n").expect("written");
+        assert!(!may_be_elsewhere(b"/disk", folder.path()));
     }
 
     #[test]

@@ -534,6 +534,39 @@ fn a_process_without_its_first_thread_is_looked_at() {
     process.wait().unwrap();
 }
 
+/// The kernel writes to the file behind a loop device without a report, and shows its path as the
+/// container sees it that has made the device.
+#[test]
+fn a_loop_device_of_a_container_leads_to_a_walk() {
+    let Some(site) = Site::ext4() else { return };
+    let site = site.anchored();
+    let (tree, inside) = (site.top().join("tree"), site.scene.scratch.folder("inside"));
+    File::create(tree.join("disk")).unwrap().set_len(4 << 20).unwrap();
+    site.by_journal();
+    let made = Command::new("unshare")
+        .args(["--mount", "sh", "-ec"])
+        .arg("mount --bind \"$1\" \"$2\"; losetup --find --show \"$2/disk\"")
+        .arg("sh")
+        .args([&tree, &inside])
+        .output()
+        .unwrap();
+    let device = String::from_utf8(made.stdout).unwrap();
+    let device = Path::new(device.trim());
+    fs::write(device, [7; 4096]).unwrap();
+    rustix::fs::fsync(File::open(device).unwrap()).unwrap();
+    site.walks("is open for writing, and its directory is not known here");
+    site.nothing_is_missing("a write through a loop device");
+    run("losetup", &["--detach"], device);
+    let backing = Path::new("/sys/block").join(device.file_name().unwrap());
+    let is_attached = || fs::metadata(backing.join("loop/backing_file")).is_ok();
+    let began = e2e::clock::now();
+    while is_attached() && began.elapsed() < START_MAX {
+        e2e::clock::pause(Duration::from_millis(20));
+    }
+    site.by_journal();
+    site.nothing_is_missing("the end of a loop device");
+}
+
 /// Program that writes to a file that it opens by its handle, as servers of NFS do, after the
 /// kernel has forgotten the path of the file.
 const WRITE_BY_HANDLE: &str = r#"
