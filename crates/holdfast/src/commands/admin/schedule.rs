@@ -737,7 +737,7 @@ mod tests {
             "retries": 0, "retry_pause_minutes": 1,
             "timing": {"starts": {"once": 0}, "window_minutes": 60, "spread_percent": 0}}"#;
         let mut definition: Definition = serde_json::from_str(body).expect("a definition");
-        let planned = model::ServerTime(0);
+        let planned = ServerTime(0);
         let next = Occurrence { planned, opens: planned, closes: planned };
         assert_eq!(next_words(&definition, Some(&next)), "1970-01-01 09:00:00");
         assert_eq!(next_words(&definition, None), "none");
