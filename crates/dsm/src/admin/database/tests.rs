@@ -109,6 +109,10 @@ fn statements_of_scripts_give_their_answers() {
         "select dayname(current_date), left('abcdef',3)||'x' from sysibm.sysdummy1",
         "Thursday,abcx",
     );
+}
+
+#[test]
+fn times_of_scripts_are_reckoned() {
     check("select current_date - 1 month from sysdummy1", "2026-10-26");
     check(
         "select current_time - 20 minutes, current time - 16 hours from sysdummy1",
@@ -133,6 +137,10 @@ fn statements_of_scripts_give_their_answers() {
          timestamp(current_date, '08:00:00') from summary",
         "5476,15,2026-11-26 08:00:00.000000",
     );
+}
+
+#[test]
+fn statements_of_scripts_stand_in_statements() {
     check(
         "SELECT ROUND(FLOAT(s)*100/t,1) pct FROM(SELECT COUNT(*) t,SUM(CASE WHEN bytes>1000 THEN 1 \
          ELSE 0 END) s FROM(SELECT bytes FROM summary WHERE activity IN('BACKUP','ARCHIVE') AND \
@@ -185,6 +193,10 @@ fn functions_of_scripts_give_their_answers() {
          where node_name='bert'",
         "26.11.2026,2026-11-26,2.5",
     );
+}
+
+#[test]
+fn functions_of_scripts_sum_up_and_take_times_apart() {
     check("select listagg(entity, '+') from summary where activity='BACKUP'", "anna+anna");
     check(
         "select listagg(entity) within group (order by entity) from summary where \
