@@ -18,6 +18,8 @@ use crate::problem::{Kind, Problem};
 
 /// Maximum number of requests among which one for the same object is looked for.
 const LOOKED_AT_MAX: usize = 10_000;
+/// Time after which nobody can approve a request any more, in microseconds: a week.
+const WAITING_MICROS: i64 = 7 * 86_400_000_000;
 /// Fields of a kept request besides those of its order: the persons who asked, by number, and the
 /// object.
 const PERSONS: &str = "persons";
@@ -70,6 +72,7 @@ pub(crate) fn guard(desk: &Desk, caller: &Caller, order: &dyn Order) -> Answer<(
     let (operation, object) = (order.operation(), order.object());
     let waits = |row: &&ApprovalRow| {
         row.state == ApprovalState::Waiting
+            && !is_late(row)
             && row.operation == operation
             && request(row)[OBJECT].as_str() == Some(&object)
     };
@@ -100,6 +103,12 @@ pub(crate) fn guard(desk: &Desk, caller: &Caller, order: &dyn Order) -> Answer<(
          'holdfast admin approval approve {number}', or by POST /v1/approvals/{number}/decision"
     );
     Err(Problem::new(Kind::ApprovalNeeded, text))
+}
+
+/// Returns true if the request was asked so long ago that nobody can approve it any more. The same
+/// may then be asked for anew.
+pub(crate) fn is_late(row: &ApprovalRow) -> bool {
+    sys::clock::now().0 - row.asked.0 > WAITING_MICROS
 }
 
 /// Returns the request of a caller as the catalogue keeps it.

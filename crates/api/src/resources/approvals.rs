@@ -4,8 +4,11 @@
 //!   waiting -> approved -> done
 //!      |           `-----> failed
 //!      |`-> refused
-//!      `--> withdrawn, by the person who asked
+//!      |`-> withdrawn, by the person who asked
+//!      `--> expired, after a week
 //! ```
+//!
+//! The catalogue has no state for an expired request: it is one that waits for too long.
 
 use catalog::{ApprovalRow, ApprovalState, CatalogError, Decision};
 use schemars::JsonSchema;
@@ -30,8 +33,6 @@ use crate::routes::Routes;
 const LISTED_MAX: usize = 10_000;
 /// Maximum length of a reason, in bytes.
 const REASON_BYTES_MAX: usize = 500;
-/// Time after which nobody can approve a request any more, in microseconds: a week.
-const WAITING_MICROS: i64 = 7 * 86_400_000_000;
 
 /// A request for approval.
 #[derive(Serialize, JsonSchema)]
@@ -93,6 +94,7 @@ pub(super) fn add(routes: &mut Routes) {
 fn describe(numbering: &Numbering, caller: &Caller, row: ApprovalRow) -> ApprovalDocument {
     let is_own = approval::is_own(caller, &row);
     let state = match row.state {
+        ApprovalState::Waiting if approval::is_late(&row) => "expired",
         ApprovalState::Waiting => "waiting",
         ApprovalState::Approved => "approved",
         ApprovalState::Refused => "refused",
@@ -173,7 +175,7 @@ fn check(desk: &Desk, caller: &Caller, row: &ApprovalRow, choice: Choice) -> Ans
     if !may(desk, caller, Some(row), Right::Write) {
         return Err(Problem::forbidden());
     }
-    if choice == Choice::Approve && sys::clock::now().0 - row.asked.0 > WAITING_MICROS {
+    if choice == Choice::Approve && approval::is_late(row) {
         return Err(Problem::conflict("the request is older than a week; ask again"));
     }
     match choice {

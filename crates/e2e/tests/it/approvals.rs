@@ -136,6 +136,26 @@ fn a_request_of_a_person_who_is_locked_or_gone_is_not_carried_out() {
 }
 
 #[test]
+fn what_nobody_approves_within_a_week_is_asked_for_again() {
+    let (mut service, second) = with_two_persons();
+    let approve = json!({ "decision": "approve" });
+    service.root.post("/v1/nodes", &json!({ "name": "a" })).expect(201);
+    service.root.delete("/v1/nodes/a").expect(202);
+    let late = last_request(&second);
+    service.server.travel("6d");
+    service.root.delete("/v1/nodes/a").expect(409);
+    service.server.travel("8d");
+    let refused = second.post(&late, &approve).expect(409).json();
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains("older than a week"), "{detail}");
+    service.root.delete("/v1/nodes/a").expect(202);
+    let listed = second.get("/v1/approvals").expect(200).json();
+    assert_eq!(fields(&listed, "state"), ["waiting", "expired"]);
+    let done = second.post(&last_request(&second), &approve).expect(200).json();
+    assert_eq!(done["state"], "done", "{done}");
+}
+
+#[test]
 fn removal_of_a_filespace_waits_for_a_second_person() {
     let (service, second) = with_two_persons();
     let node = enrol(&service, "a");
