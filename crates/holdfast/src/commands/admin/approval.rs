@@ -148,11 +148,13 @@ fn table(requests: &[Value]) -> String {
     table::render(columns, &requests.iter().map(row).collect::<Vec<_>>())
 }
 
-/// Returns the state of a request in words.
+/// Returns the state of a request in words, with the reason of a decision.
 fn state(request: &Value) -> String {
-    match (text(request, "state"), text(request, "decided_by")) {
-        (state, "") => state.to_owned(),
-        (state, by) => format!("{state} by {by}"),
+    let [state, by, reason] = ["state", "decided_by", "reason"].map(|name| text(request, name));
+    match (by, reason) {
+        ("", _) => state.to_owned(),
+        (by, "") => format!("{state} by {by}"),
+        (by, reason) => format!("{state} by {by}: {reason}"),
     }
 }
 
@@ -205,5 +207,16 @@ mod tests {
             "Request 7 is refused: removes node a",
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn the_list_shows_why_somebody_has_decided_so() {
+        let request = |by: &str, reason: &str| {
+            let name = if by.is_empty() { "waiting" } else { "refused" };
+            state(&json!({ "state": name, "decided_by": by, "reason": reason }))
+        };
+        assert_eq!(request("", ""), "waiting");
+        assert_eq!(request("vera", ""), "refused by vera");
+        assert_eq!(request("vera", "is used"), "refused by vera: is used");
     }
 }
