@@ -1,5 +1,5 @@
 // A person who has only a keyboard: a dialog holds the focus, Escape closes it, and then the button
-// that has opened it has the focus again.
+// that has opened it has the focus again. A double click sends a form once.
 import { check } from '../stage.mjs';
 
 /** More presses of Tab than a form has fields. */
@@ -17,6 +17,7 @@ export default async function play(stage, facts) {
   await stage.visit('/schedules', 'Schedules');
   await dialog(stage, page.getByRole('button', { name: 'Make a schedule' }));
   await agreed(stage);
+  await twice(stage);
 }
 
 async function dialog(stage, opener) {
@@ -47,4 +48,25 @@ async function agreed(stage) {
   const unlock = page.getByRole('button', { name: 'Unlock', exact: true });
   await unlock.waitFor();
   check(await unlock.evaluate((button) => button === document.activeElement), 'the button has the focus after the change');
+}
+
+/** A double click orders work once: the second click comes while the first order is under way. */
+async function twice(stage) {
+  const { page } = stage;
+  const runs = /\/v1\/runs$/;
+  const problem = { type: '/problems/conflict', title: 'Conflict', status: 409, detail: 'not now', code: 'conflict' };
+  let orders = 0;
+  stage.expected.add(409);
+  await page.route(runs, async (route) => {
+    orders += 1;
+    await page.waitForTimeout(300);
+    await route.fulfill({ status: 409, contentType: 'application/problem+json', json: problem });
+  });
+  await page.getByRole('button', { name: 'Run now' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Run now' }).dblclick();
+  await dialog.getByRole('alert').filter({ hasText: 'not now' }).waitFor();
+  await stage.quiet();
+  check(orders === 1, `the work is ordered once, not ${orders} times`);
+  await page.unroute(runs);
 }
