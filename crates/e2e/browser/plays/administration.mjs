@@ -35,8 +35,8 @@ async function schedules(stage) {
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   check((await stage.agree('Add')).includes('domain STANDARD'), 'the question names the domain');
   await page.getByText('domain STANDARD', { exact: true }).first().waitFor();
-  await page.getByRole('button', { name: 'Change' }).click();
-  await dialog.getByLabel('Description').fill('Every working night');
+  await overtaken(stage);
+  await describe(page, 'Every working night');
   await dialog.getByRole('button', { name: 'Save' }).click();
   await stage.message('Schedule nightly is changed.');
   await page.getByText('22:00, mon-fri, Europe/Berlin').first().waitFor();
@@ -44,6 +44,31 @@ async function schedules(stage) {
   await stage.visit('/schedules', 'Schedules');
   await page.getByText('Every working night').waitFor();
   await stage.inspect('schedules');
+}
+
+/** Fills the description of the schedule in its form. */
+async function describe(page, text) {
+  await page.getByRole('button', { name: 'Change' }).click();
+  await page.getByRole('dialog').getByLabel('Description').fill(text);
+}
+
+/** What somebody else has changed since the form was opened is not overwritten. */
+async function overtaken(stage) {
+  const { page } = stage;
+  await describe(page, 'Written too late');
+  const other = await stage.context.newPage();
+  await other.goto('/schedules/nightly');
+  await describe(other, 'Of somebody else');
+  await other.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await other.getByRole('status').filter({ hasText: 'Schedule nightly is changed.' }).waitFor();
+  await other.close();
+  stage.expected.add(412);
+  await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+  await stage.message('Somebody has changed this meanwhile, and nothing was done.');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  const { definition } = await (await stage.context.request.get('/v1/schedules/nightly')).json();
+  check(definition.description === 'Of somebody else', `the other change stays: ${definition.description}`);
+  await stage.quiet();
 }
 
 async function policies(stage) {
