@@ -116,6 +116,11 @@ async function people(stage) {
   await stage.message('olga is registered.');
   await page.getByText('Olga Operator').waitFor();
   await stage.inspect('people');
+  await page.getByRole('button', { name: 'Edit olga', exact: true }).click();
+  await dialog.getByLabel('Mail').fill('olga@example.org');
+  const sent = await changes(page, dialog.getByRole('button', { name: 'Save' }));
+  check(sent === '{"mail":"olga@example.org"}', `only what differs is sent: ${sent}`);
+  await stage.message('olga is changed.');
   await page.getByRole('button', { name: 'Lock olga', exact: true }).click();
   await stage.agree('Lock');
   await page.getByText('Locked', { exact: true }).waitFor();
@@ -131,7 +136,18 @@ async function tenants(stage) {
   await dialog.getByLabel('Maximum number of nodes').fill('50');
   await dialog.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByText('0 of 50').waitFor();
+  await page.getByRole('button', { name: 'Edit LAB', exact: true }).click();
+  await dialog.getByLabel('Maximum size in GB').fill('1.5');
+  const sent = await changes(page, dialog.getByRole('button', { name: 'Save' }));
+  check(sent === '{"limits":{"bytes":1500000000}}', `only what differs is sent: ${sent}`);
+  await stage.message('LAB is changed.');
   await stage.inspect('tenants');
+}
+
+/** Clicks a button that changes an object, and returns the change as it is sent. */
+async function changes(page, button) {
+  const [request] = await Promise.all([page.waitForRequest((one) => one.method() === 'PATCH'), button.click()]);
+  return request.postData();
 }
 
 async function keys(stage) {
