@@ -345,4 +345,23 @@ async function tenant(stage, facts) {
   await stage.visit('/service', 'Service');
   await page.getByText('No node names an application yet').waitFor();
   check(!(await page.getByRole('columnheader', { name: 'Backups now' }).count()), 'a tenant does not see how many backups are under way');
+  await customer(stage, facts);
+}
+
+/** A tenant registers a customer, and is offered the roles and the domain that it may give. */
+async function customer(stage, facts) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  const offered = async (label) => (await dialog.getByLabel(label).locator('option').allInnerTexts()).join();
+  await stage.visit('/people', 'People, tenants and keys');
+  await page.getByRole('button', { name: 'Register a person' }).click();
+  await dialog.getByLabel('Where').locator('option').first().waitFor({ state: 'attached' });
+  const [roles, places] = [await offered('Role'), await offered('Where')];
+  check(roles === 'owner,tenant' && places === `in ${facts.domain}`, `a tenant gives roles in its domain: ${roles} ${places}`);
+  await dialog.getByLabel('Login').fill('carla');
+  await dialog.getByText('The person needs a role in your domain').waitFor();
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+  await dialog.getByRole('button', { name: 'Register' }).click();
+  await stage.message('carla is registered.');
+  await page.getByText(`owner@${facts.domain}`, { exact: true }).waitFor();
 }
