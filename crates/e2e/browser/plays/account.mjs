@@ -1,4 +1,5 @@
-// A person sets a second factor up, signs in with it, sees the sign-ins, and removes it.
+// A person makes an own key, sets a second factor up, signs in with it, sees the sign-ins, and removes
+// it. A person without a role makes a key, too.
 import { modulesOf, read } from '../qr.mjs';
 import { check, code, earlyInStep } from '../stage.mjs';
 
@@ -9,6 +10,7 @@ export default async function play(stage, facts) {
   await page.getByText('No node is registered yet. Register one').waitFor();
   await stage.visit('/account', 'Your account');
   await page.getByText('This one', { exact: true }).waitFor();
+  await key(stage, ['full', 'readonly', 'enroller', 'impersonator']);
   await stage.inspect('account');
   await page.getByRole('button', { name: 'Set a second factor up' }).click();
   const secret = await page.locator('[data-secret=Secret]').innerText();
@@ -44,4 +46,29 @@ export default async function play(stage, facts) {
   await page.getByRole('button', { name: 'Dark' }).click();
   await page.reload();
   check((await page.locator('html').getAttribute('data-theme')) === 'dark', 'the choice of colours lasts');
+  await stage.enter();
+  await stage.signIn(facts.owner, facts.password);
+  await stage.visit('/account', 'Your account');
+  await key(stage, ['full', 'readonly', 'enroller']);
+}
+
+/** Makes an own key of one of these kinds, and revokes it. */
+async function key(stage, kinds) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: 'Make a key' }).click();
+  const offered = await dialog.getByLabel('Kind').locator('option').allInnerTexts();
+  check(String(offered) === String(kinds), `the kinds that the person may make: ${offered}`);
+  check(!(await dialog.getByLabel('Person').count()), 'the key is of nobody else');
+  await dialog.getByLabel('Description').fill('for a script');
+  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  const made = await dialog.locator('[data-secret=Key]').innerText();
+  const answer = await stage.context.request.get('/v1/account', { headers: { Authorization: `Token ${made}` } });
+  check(answer.ok(), `the key works: ${answer.status()}`);
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('for a script').waitFor();
+  const id = made.split(':')[0];
+  await page.getByRole('button', { name: `Revoke ${id}` }).click();
+  await stage.agree('Revoke');
+  await stage.message(`${id} is revoked.`);
 }

@@ -203,9 +203,10 @@ fn schedules_policies_people_and_keys_are_made_and_changed() {
 }
 
 #[test]
-fn a_person_signs_in_with_a_second_factor_and_removes_it() {
+fn a_person_makes_own_keys_and_signs_in_with_a_second_factor() {
     let Some(stage) = Stage::new(0) else { return };
-    stage.play("account", json!({}));
+    stage.person("olaf", &[]);
+    stage.play("account", json!({ "owner": "olaf" }));
     assert_eq!(stage.root.get("/v1/users/root").expect(200).json()["has_second_factor"], false);
 }
 
