@@ -59,7 +59,31 @@ async function search(stage, facts) {
   const found = page.getByRole('table', { name: 'Objects found' });
   await found.getByText(`${facts.inside}/folder-00/file-0007`).waitFor();
   await found.locator('tbody tr').nth(1).waitFor({ state: 'detached' });
+  await deleted(stage, facts);
   await page.getByRole('button', { name: 'Back to the folder' }).click();
+}
+
+/** An object that is gone is found without its time, with its content, and leads to the folder as it was. */
+async function deleted(stage, facts) {
+  const { page } = stage;
+  const found = page.getByRole('table', { name: 'Objects found' });
+  const path = `${facts.inside}/folder-00/file-0009`;
+  await page.getByLabel('Search in the filespace').fill('file-0009');
+  await page.getByRole('button', { name: 'Search', exact: true }).click();
+  await found.getByText('Nothing has such a name at this time.').waitFor();
+  await page.getByLabel('Deleted objects and older versions, too').check();
+  await page.getByRole('button', { name: 'Search', exact: true }).click();
+  await page.waitForURL(/all=yes/);
+  await found.getByText('Until').waitFor();
+  await stage.checkAccess('a search at all times');
+  const content = await stage.download(() => found.getByRole('link', { name: 'Download file-0009' }).click());
+  check(content.equals(Buffer.from(facts.gone, 'base64')), 'the deleted file is as it was');
+  check((await found.getByRole('checkbox').count()) === 0, 'objects of several times are not restored together');
+  await found.getByRole('link', { name: path, exact: true }).click();
+  await page.waitForURL(/at=/);
+  await page.getByRole('table', { name: 'Objects of the folder' }).getByRole('link', { name: 'Download file-0009' }).waitFor();
+  await page.goBack();
+  await found.getByRole('link', { name: path, exact: true }).waitFor();
 }
 
 async function folder(stage, facts) {

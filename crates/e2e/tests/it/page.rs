@@ -249,7 +249,9 @@ fn files_of_two_times_are_found_compared_downloaded_and_restored() {
     let before = fs::read(&file).unwrap();
     fs::write(&file, b"changed after the first backup").unwrap();
     fs::write(stage.tree.join("folder-00/new"), b"new").unwrap();
-    fs::remove_file(stage.tree.join("folder-00/file-0009")).unwrap();
+    let gone = stage.tree.join("folder-00/file-0009");
+    let content_of_gone = fs::read(&gone).unwrap();
+    fs::remove_file(&gone).unwrap();
     let odd = stage.tree.join(OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).unwrap();
     fs::write(odd.join(OsStr::from_bytes(b"na\xefve")), ODD).unwrap();
@@ -257,8 +259,11 @@ fn files_of_two_times_are_found_compared_downloaded_and_restored() {
     let _agent = stage.agent();
     let (filespace, inside) = stage.place();
     let before = data_encoding::BASE64.encode(&before);
+    let gone = data_encoding::BASE64.encode(&content_of_gone);
     let odd = data_encoding::BASE64.encode(ODD);
-    let facts = json!({ "filespace": filespace, "inside": inside, "before": before, "odd": odd });
+    let facts = json!({
+        "filespace": filespace, "inside": inside, "before": before, "gone": gone, "odd": odd,
+    });
     stage.play("restore", facts);
 }
 
