@@ -49,6 +49,7 @@ async function list(stage) {
   const actions = page.getByRole('group', { name: 'Actions for the chosen nodes' });
   await actions.getByLabel('Label').fill('web');
   await actions.getByRole('button', { name: 'Add' }).click();
+  await comesTooSoon(stage);
   const said = await stage.agree('Add the label');
   check(said.includes('web-2'), `the question names the node: ${said}`);
   await stage.message('The labels of 1 node are changed.');
@@ -62,6 +63,20 @@ async function list(stage) {
   await page.getByRole('columnheader', { name: 'Node' }).getByRole('button').click();
   await page.locator('th[aria-sort=descending]').waitFor();
   await rows.first().filter({ hasText: 'web-3' }).waitFor();
+}
+
+/** The next change comes too soon after others for the server, and is sent again. */
+async function comesTooSoon(stage) {
+  const { page } = stage;
+  const problem = { type: '/problems/too-many-requests', title: 'Too many', status: 429, detail: 'too soon', code: 'too-many-requests' };
+  const refusal = { status: 429, headers: { 'Retry-After': '1' }, contentType: 'application/problem+json', body: JSON.stringify(problem) };
+  stage.expected.add(429);
+  let isOver = false;
+  await page.route(/\/v1\/nodes\/web-2$/, (route) => {
+    if (isOver || route.request().method() !== 'PATCH') return route.fallback();
+    isOver = true;
+    return route.fulfill(refusal);
+  });
 }
 
 async function register(stage, facts) {

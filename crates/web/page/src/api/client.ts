@@ -24,12 +24,19 @@ type Answer<O> = O extends { responses: infer R } ? Json<R[keyof R & (200 | 201)
 /** No argument is needed where an operation has no parts that must be given. */
 type Arguments<O> = object extends Parts<O> ? [parts?: Parts<O>] : [parts: Parts<O>];
 
+/** Longest pause after which a request is sent again that came too soon after others, in seconds. */
+const PAUSE_SECS_MAX = 5;
+/** Maximum number of times that a request is sent. */
+const ATTEMPTS_MAX = 8;
+
 /** A refused or failed request, in the form of RFC 9457. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
     detail: string,
+    /** Seconds after which the server takes the request, if it came too soon after others. */
+    readonly pauseSecs?: number,
   ) {
     super(detail);
   }
@@ -75,7 +82,8 @@ async function problemOf(response: Response): Promise<Problem> {
     // An answer from something between here and the server is no JSON.
   }
   const detail = body.detail ?? `the server answered with status ${response.status}`;
-  return new Problem(response.status, body.code ?? 'unavailable', detail);
+  const pauseSecs = response.status === 429 ? Number(response.headers.get('retry-after')) || undefined : undefined;
+  return new Problem(response.status, body.code ?? 'unavailable', detail, pauseSecs);
 }
 
 interface AnyParts {
@@ -85,8 +93,25 @@ interface AnyParts {
   seen?: object;
 }
 
-/** Sends a request. Fails if the answer is a problem. */
+/** True for a request that the server refused only because too many came before it. Guesses of passwords and codes are to be slow. */
+function comesTooSoon(error: unknown, path: string): error is Problem & { pauseSecs: number } {
+  const isGuess = path.startsWith('/v1/sign-in') || path.startsWith('/v1/account');
+  return error instanceof Problem && !isGuess && error.pauseSecs !== undefined && error.pauseSecs <= PAUSE_SECS_MAX;
+}
+
+/** Sends a request, again after a pause if it comes too soon, as in a change of many objects. Fails if the answer is a problem. */
 async function request(method: Method, path: string, parts: AnyParts = {}): Promise<Response> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await requestOnce(method, path, parts);
+    } catch (error) {
+      if (!comesTooSoon(error, path) || attempt === ATTEMPTS_MAX) throw error;
+      await new Promise((resolve) => setTimeout(resolve, error.pauseSecs * 1000));
+    }
+  }
+}
+
+async function requestOnce(method: Method, path: string, parts: AnyParts): Promise<Response> {
   const headers: Record<string, string> = {};
   const init: RequestInit = { method: method.toUpperCase(), headers, credentials: 'same-origin' };
   if (method !== 'get') headers['X-Holdfast-Guard'] = guard;
