@@ -11,6 +11,8 @@ export default async function play(stage, facts) {
   await page.getByRole('img', { name: /Objects that backups examined/ }).press('ArrowLeft');
   await page.getByText(/Examined \d+, Backed up \d+/).waitFor();
   await page.getByRole('img', { name: /^Bytes that backups sent, by day/ }).waitFor();
+  const about = await page.getByRole('region', { name: 'About the node' }).innerText();
+  for (const fact of ['Last contact', 'from 127.0.0.1', 'Servers', 'Compression', 'Deduplication']) check(about.includes(fact), `the node has: ${fact}: ${about}`);
   await stage.inspect('node');
   await parts(stage);
   await edit(stage);
