@@ -11,11 +11,13 @@ export default async function play(stage, facts) {
     await stage.page.getByRole('button', { name: `Withdraw request ${number}` }).waitFor();
     check(!(await stage.page.getByRole('button', { name: `Approve request ${number}` }).isVisible()), 'nobody approves own requests');
   }
+  await counted(stage, 0);
   await refuse(stage, facts);
   await enter(stage, facts.login, facts);
   await stage.page.getByText('Reason: in use until May').waitFor();
   await ask(stage, 3);
   await enter(stage, facts.second, facts);
+  await counted(stage, 1);
   await stage.inspect('approvals');
   await failed(stage);
   await approve(stage, facts);
@@ -57,6 +59,12 @@ async function refuse(stage, facts) {
   await stage.message('Request 2 is refused.');
 }
 
+/** The list of screens says how many requests wait for the person. */
+async function counted(stage, number) {
+  const name = number ? `Approvals ${number} for your decision` : 'Approvals';
+  await stage.page.getByRole('navigation', { name: 'Screens' }).getByRole('link', { name, exact: true }).waitFor();
+}
+
 /** An approved request that fails is not said to be carried out. */
 async function failed(stage) {
   const { page } = stage;
@@ -75,6 +83,7 @@ async function approve(stage, facts) {
   await page.getByRole('button', { name: 'Approve request 3' }).click();
   check((await stage.agree('Approve')).includes('web-2'), 'the question names the node');
   await stage.message('Request 3 is approved and carried out.');
+  await counted(stage, 0);
   await stage.visit('/nodes', 'Nodes');
   await page.getByRole('link', { name: 'web-1' }).waitFor();
   check(!(await page.getByRole('link', { name: 'web-2' }).isVisible()), 'the node is gone');
