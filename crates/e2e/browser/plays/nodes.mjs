@@ -18,8 +18,20 @@ export default async function play(stage, facts) {
   await overview(stage);
   await list(stage);
   await register(stage, facts);
+  await refusedToLeave(stage);
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByLabel('Login').waitFor();
+}
+
+/** A person whom the server has not signed out is told so. */
+async function refusedToLeave(stage) {
+  const { page } = stage;
+  const problem = { type: '/problems/busy', title: 'Busy', status: 503, detail: 'the server is busy', code: 'busy' };
+  stage.expected.add(503);
+  await page.route(/\/v1\/sign-out$/, (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: JSON.stringify(problem) }));
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await stage.message('the server is busy');
+  await page.unroute(/\/v1\/sign-out$/);
 }
 
 async function overview(stage) {
