@@ -7,6 +7,20 @@ export default async function play(stage, facts) {
   await overview(stage, facts);
   await acknowledge(stage);
   await test(stage);
+  await opened(stage);
+}
+
+/** An alert that is opened while somebody looks appears by itself. */
+async function opened(stage) {
+  const { page } = stage;
+  const alerts = /\/v1\/alerts\?/;
+  let items = [];
+  await page.route(alerts, (route) => route.fulfill({ json: { items } }));
+  await stage.visit('/alerts', 'Alerts');
+  await page.getByText('Nothing needs a person.').waitFor();
+  items = [{ number: 1, kind: 'pool-fills', object: 'PRIMARY', text: 'pool PRIMARY fills up', is_urgent: false, opened: new Date().toISOString() }];
+  await page.getByRole('table', { name: 'Alerts' }).getByText('pool PRIMARY fills up').waitFor();
+  await page.unroute(alerts);
 }
 
 async function overview(stage, facts) {
