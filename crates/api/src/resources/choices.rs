@@ -67,7 +67,8 @@ fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Sche
         }
         let is_of_nodes = schedule.definition.place() == Place::Node;
         // Schedules that were made for one order are not for others.
-        if is_of_nodes && !schedule.row.name.starts_with('@') {
+        let is_lasting = !schedule.row.name.starts_with('@');
+        if is_of_nodes && is_lasting {
             choices.push(ScheduleChoice {
                 is_followed,
                 description: schedule.definition.description,

@@ -466,3 +466,27 @@ fn nobody_acts_for_people_of_others() {
     assert_eq!(ask("admin-of-LABORATORY"), absent);
     assert_eq!(ask("root"), absent);
 }
+
+/// A node can follow the schedules that its people may see, and is shown no others.
+#[test]
+fn schedules_of_others_are_no_choice_for_an_own_node() {
+    let service = Provider::new();
+    let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
+    lab.post("/v1/nodes", &json!({ "name": "lab-1", "domain": "LAB" })).expect(201);
+    law.post("/v1/nodes", &json!({ "name": "law-1", "domain": "LAW" })).expect(201);
+    let timing = ["--action", "incremental", "--time", "22:00"];
+    service
+        .server
+        .admin(&[&["schedule", "define", "law-nightly"], &timing[..]].concat());
+    let followers = json!({ "add": [{ "domain": "LAW" }] });
+    service
+        .root
+        .patch("/v1/schedules/law-nightly/followers", &followers)
+        .expect(200);
+    let choices = |caller: &Caller, node: &str| {
+        fields(&caller.get(&format!("/v1/nodes/{node}/schedules")).expect(200).json(), "name")
+    };
+    assert_eq!(choices(&law, "law-1"), ["law-nightly"]);
+    assert_eq!(choices(&lab, "lab-1"), [""; 0]);
+    assert_eq!(choices(&service.root, "lab-1"), ["law-nightly"]);
+}
