@@ -24,8 +24,8 @@ use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
-    area_of_run, check_commands, check_handover, check_reach, check_return, domains_seen,
-    events_seen, find_domain, find_node, guard_move, require_event,
+    area_of_run, check_commands, check_handover, check_reach, check_return, check_seen,
+    domains_seen, events_seen, find_domain, find_node, guard_move, require_event,
 };
 use crate::roles::{Area, Right};
 
@@ -43,10 +43,12 @@ enum Object {
         names: Option<Vec<String>>,
         definition: String,
     },
-    /// A change of a node, which may also move it to another domain.
+    /// A change of a node, which may also move it to another domain, or give it an option set.
     ChangedNode {
         name: String,
         domain: Option<String>,
+        /// Option set that the node gets; an empty one takes the present one from it.
+        option_set: Option<String>,
         /// True if nothing changes but the domain.
         is_alone: bool,
     },
@@ -106,8 +108,8 @@ const CALLS: [ScopedCall; 20] = [
         let (name, domain) = (request.name.clone(), request.domain.clone());
         let alone = proto::SetNodeRequest { name, domain, ..Default::default() };
         let is_alone = request == alone;
-        let proto::SetNodeRequest { name, domain, .. } = alone;
-        Ok(Object::ChangedNode { name, domain, is_alone })
+        let proto::SetNodeRequest { name, domain, option_set, .. } = request;
+        Ok(Object::ChangedNode { name, domain, option_set, is_alone })
     }),
     scoped("RemoveNode", |message| Ok(node(read::<proto::RemoveNodeRequest>(message)?.name))),
     scoped("RevokeNode", |message| Ok(node(read::<proto::RevokeNodeRequest>(message)?.name))),
@@ -270,9 +272,12 @@ pub(crate) fn check(
                 None => return Err(of_service(caller)),
             }
         }
-        Object::ChangedNode { name, domain: new, is_alone } => {
+        Object::ChangedNode { name, domain: new, option_set, is_alone } => {
             let found = find_node(desk, caller, &name, (area, right))?;
             caller.check(area, right, Subject::Domain(found.node.domain))?;
+            if let Some(set) = option_set.filter(|set| !set.is_empty()) {
+                check_seen(desk, caller, &set)?;
+            }
             if let Some(new) = new {
                 check_handover(caller, found.node.domain)?;
                 guard_move(desk, caller, (&found.node, &domain(&new)?), is_alone)?;
@@ -389,7 +394,8 @@ mod tests {
                 locked,
                 ..Default::default()
             };
-            check_object("SetNode", &change, &Object::ChangedNode { name, domain, is_alone });
+            let expected = Object::ChangedNode { name, domain, option_set: None, is_alone };
+            check_object("SetNode", &change, &expected);
         }
     }
 

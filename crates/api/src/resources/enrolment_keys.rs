@@ -6,6 +6,7 @@ use serde_json::json;
 use server::{EnrolmentKey, NewEnrolmentKey};
 
 use super::domains;
+use super::option_sets::check_seen;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
 use crate::cursor::ListQuery;
@@ -149,12 +150,16 @@ fn make(call: &mut Call<Empty, Empty, EnrolmentKeyBody>) -> Answer<NewEnrolmentK
         }
     };
     caller.check(Area::Enrolment, Right::Write, Subject::Domain(domain.id))?;
+    let option_set = body.option_set.clone().filter(|name| !name.is_empty());
+    if let Some(set) = &option_set {
+        check_seen(desk, caller, set)?;
+    }
     let new = NewEnrolmentKey {
         name: body.name.clone(),
         domain: domain.name,
         nodes_max: body.nodes_max,
         lifetime_secs: body.lifetime_secs,
-        option_set: body.option_set.clone().filter(|name| !name.is_empty()),
+        option_set,
         labels: body.labels.clone(),
         names: body.names.clone(),
     };

@@ -16,6 +16,7 @@ use super::domains;
 use super::found_node::{FoundNode, find_node};
 use super::node_lists::{NodeItem, Register};
 use super::node_settings::{SendSettings, sending};
+use super::option_sets::check_seen;
 use super::orders::{NodeMove, NodeRemoval};
 use crate::approval;
 use crate::call::{Answer, Call};
@@ -436,6 +437,11 @@ fn check_change(
         || !body.owner.is_absent();
     if is_of_service {
         caller.check(Area::Nodes, Right::Write, of_domain)?;
+    }
+    if let Patch::Value(set) = &body.option_set
+        && !set.is_empty()
+    {
+        check_seen(desk, caller, set)?;
     }
     if !body.owner.is_absent() || !body.domain.is_absent() {
         check_handover(caller, found.node.domain)?;

@@ -244,6 +244,12 @@ fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<OptionSetDocument> {
     found.ok_or_else(|| Problem::not_found("option set", name))
 }
 
+/// Fails if the caller may not see the option set that a node is to have. A node shows its people
+/// what its option set says.
+pub(crate) fn check_seen(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
+    find(desk, caller, name).map(drop)
+}
+
 /// Finds an option set that the caller may change.
 fn find_own<Q, B>(call: &Call<OptionSetPath, Q, B>) -> Answer<String> {
     let found = find(&call.desk, &call.caller, &call.path.option_set)?;

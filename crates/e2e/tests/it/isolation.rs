@@ -490,3 +490,36 @@ fn schedules_of_others_are_no_choice_for_an_own_node() {
     assert_eq!(choices(&lab, "lab-1"), [""; 0]);
     assert_eq!(choices(&service.root, "lab-1"), ["law-nightly"]);
 }
+
+/// A node shows what its option set says, so nobody gives a node an option set of others, whose
+/// name one can guess.
+#[test]
+fn an_option_set_of_others_is_given_to_no_own_node() {
+    let service = Provider::new();
+    let lab = service.tenant("LAB");
+    service.tenant("LAW");
+    for (node, domain) in [("lab-1", "LAB"), ("lab-2", "LAB"), ("law-1", "LAW")] {
+        let node = json!({ "name": node, "domain": domain });
+        service.root.post("/v1/nodes", &node).expect(201);
+    }
+    let set = json!({ "name": "law-set", "statements": ["exclude /law/secret"] });
+    service.root.post("/v1/option-sets", &set).expect(201);
+    let take = |set: &str| json!({ "option_set": set });
+    service.root.patch("/v1/nodes/law-1", &take("law-set")).expect(200);
+    let refused = |set: &str| {
+        let key = json!({ "name": "many", "domain": "LAB", "nodes_max": 1, "option_set": set });
+        let words = ["node", "set", "lab-1", "--optionset", set];
+        let elsewhere = crate::tenant_keys::run(&service, "admin-of-LAB", &words);
+        let answers = [
+            lab.patch("/v1/nodes/lab-1", &take(set)).expect(404).body,
+            lab.post("/v1/enrolment-keys", &key).expect(404).body,
+            elsewhere.says("no option set").stderr.into_bytes(),
+        ];
+        answers.map(|text| String::from_utf8_lossy(&text).replace(set, "SET"))
+    };
+    assert_eq!(refused("law-set"), refused("no-set"));
+    // An administrator passes on what a node of the domain has.
+    service.root.patch("/v1/nodes/lab-1", &take("law-set")).expect(200);
+    lab.patch("/v1/nodes/lab-2", &take("law-set")).expect(200);
+    lab.patch("/v1/nodes/lab-2", &take("")).expect(200);
+}

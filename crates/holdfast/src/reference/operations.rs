@@ -30,6 +30,8 @@ operations with all roles and compares what happens with this table.
 - An owner has rights to own nodes, and to nothing else of a domain but to register nodes there.
 - Keys of other people belong to the area of people.
 - An object that a caller may not see is answered as one that does not exist.
+- A node shows its people what its option set says. So administrators of domains give their nodes
+  the option sets that a node of the domain has already; who runs the service gives the first one.
 
 ";
 
