@@ -171,6 +171,26 @@ async function keys(stage) {
   await stage.message(`${id} is revoked.`);
   const refused = await stage.context.request.get('/v1/nodes', { headers });
   check(refused.status() === 401, `a revoked key is refused: ${refused.status()}`);
+  await keyOfAnother(stage);
+}
+
+/** Who administers others makes, sees and revokes their keys. */
+async function keyOfAnother(stage) {
+  const { page } = stage;
+  const dialog = page.getByRole('dialog');
+  await page.getByLabel('Keys of').selectOption('olga');
+  await page.waitForURL(/user=olga/);
+  await page.getByText('No key was made yet.').waitFor();
+  await page.getByRole('button', { name: 'Make a key' }).click();
+  check((await dialog.getByLabel('Person').inputValue()) === 'olga', 'the key is of the person that is shown');
+  await dialog.getByLabel('Description').fill('of another person');
+  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  const id = (await dialog.locator('[data-secret=Key]').innerText()).split(':')[0];
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  await page.getByText('of another person').waitFor();
+  await page.getByRole('button', { name: `Revoke ${id}` }).click();
+  await stage.agree('Revoke');
+  await stage.message(`${id} is revoked.`);
 }
 
 async function log(stage) {

@@ -309,6 +309,9 @@ async function auditor(stage, facts) {
   await stage.visit('/people', 'People, tenants and keys');
   check(!(await page.getByRole('link', { name: 'Enrolment keys' }).isVisible()), 'an auditor sees no enrolment keys');
   check(!(await offers(/^(Register a person|(Edit|Lock|Remove) .*)$/)), 'an auditor changes no people');
+  await stage.visit(`/people?view=keys&user=${facts.login}`, 'People, tenants and keys');
+  await page.getByText('Valid', { exact: true }).first().waitFor();
+  check(!(await offers(/^Revoke .*$/)), 'an auditor revokes no keys of others');
   await stage.visit('/nodes', 'Nodes');
   check(!(await offers('Register a node')) && (await page.getByRole('checkbox').count()) === 0, 'an auditor chooses no nodes for a change');
   await stage.visit('/alerts', 'Alerts');
