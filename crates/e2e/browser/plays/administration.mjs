@@ -76,6 +76,7 @@ async function policies(stage) {
   await stage.visit('/policies', 'Policies');
   await stage.checkAccess('the list of policies');
   await page.getByRole('link', { name: 'STANDARD' }).click();
+  await overtakenClass(stage);
   await page.getByRole('button', { name: 'Edit STANDARD' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Versions of an object that exists').fill('3');
@@ -99,6 +100,29 @@ async function policies(stage) {
   await stage.agree('Activate');
   await stage.message('The draft is in force.');
   await page.getByRole('heading', { name: 'Draft', exact: true }).waitFor({ state: 'detached' });
+}
+
+/** A class that somebody else has changed since the form was opened is not overwritten. */
+async function overtakenClass(stage) {
+  const { page } = stage;
+  const field = 'Days for inactive versions';
+  await page.getByRole('button', { name: 'Edit STANDARD' }).click();
+  await page.getByRole('dialog').getByLabel(field).fill('1');
+  const other = await stage.context.newPage();
+  await other.goto('/policies/STANDARD');
+  await other.getByRole('button', { name: 'Edit STANDARD' }).click();
+  await other.getByRole('dialog').getByLabel(field).fill('31');
+  await other.getByRole('dialog').getByRole('button', { name: 'Put into the draft' }).click();
+  await other.getByText('inactive ones for 31 days').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Put into the draft' }).click();
+  await stage.message('Somebody has changed this meanwhile, and nothing was done.');
+  await page.getByText('inactive ones for 31 days').waitFor();
+  await other.getByRole('button', { name: 'Discard' }).click();
+  await other.getByRole('dialog').getByRole('button', { name: 'Discard' }).click();
+  await other.getByRole('status').filter({ hasText: 'The draft is discarded.' }).waitFor();
+  await other.close();
+  await page.reload();
+  await page.getByRole('heading', { level: 1, name: 'Policy of STANDARD' }).waitFor();
 }
 
 async function people(stage) {
