@@ -54,8 +54,9 @@ Numbers that customers see tell nothing of others:
   about how many others there were at that time.
 - Drills and sessions of nodes have numbers by chance, which are valid while they last.
 - Packs and management classes are numbered over all domains. Nothing shows these numbers to
-  customers, but the program of a node gets those of the packs that it restores from and of the
-  classes of its domain, and a program that is changed could look at them.
+  customers, but the program of a node gets those of the packs that have its data and of the
+  classes of its domain, and a program that is changed could look at them. Messages about data that
+  cannot be read name the pack, too.
 - Events, requests for approval and alerts are numbered over all domains. Callers with a role
   everywhere get these numbers. Everybody else gets a *cover* in place of each.
 
