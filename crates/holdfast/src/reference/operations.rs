@@ -45,6 +45,10 @@ another domain is told that the name is taken, and so learns that it exists: not
 whose. Where customers must not learn this of each other, give each a prefix of its own for its
 names, as in `lab-web-1`.
 
+Labels are words of all domains, too. A schedule that a label follows is for all nodes with this
+label, and whoever may label a node sees it then: a guessed label shows the schedule. Let the
+domain or the nodes of a customer follow a schedule that others must not see.
+
 Numbers that customers see tell nothing of others:
 
 - The number of an archive, a deletion or a kept baseline is made of the time at which it was made,
