@@ -49,6 +49,10 @@ async function compare(stage) {
   await table.getByText('Added').first().waitFor();
   await table.getByText('Removed').first().waitFor();
   await stage.inspect('restore-compare');
+  // What was removed leads to its folder as it was.
+  await table.getByRole('row').filter({ hasText: 'Removed' }).filter({ hasText: 'file-0009' }).getByRole('link').click();
+  await page.getByRole('link', { name: 'Download file-0009' }).waitFor();
+  await page.goBack();
   await page.getByRole('button', { name: 'End the comparison' }).click();
 }
 
