@@ -17,7 +17,8 @@ impl<T: AsFd> HiddenInput<T> {
     pub fn begin(terminal: T) -> Option<Self> {
         let before = tcgetattr(&terminal).ok()?;
         let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
+        // A signal would leave the terminal as it is now.
+        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
         hidden.local_modes.insert(LocalModes::ECHONL);
         // The line that was typed ahead is kept.
         tcsetattr(&terminal, OptionalActions::Now, &hidden).ok()?;

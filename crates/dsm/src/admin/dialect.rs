@@ -434,7 +434,7 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         ("GREATEST", [_, _, ..]) => (format!("MAX({all})"), any_time),
         ("LEAST", [_, _, ..]) => (format!("MIN({all})"), any_time),
         ("NVL2", [value, one, other]) => (present(value, one, other), any_time),
-        ("ADD_MONTHS", [day, months]) => (format!("db2_shift({day}, {months}, 'MONTH')"), true),
+        ("ADD_MONTHS", [day, months]) => (months_after(day, months), true),
         ("POSSTR", _) => (format!("INSTR({all})"), false),
         ("LOCATE", [needle, text]) => (format!("INSTR({text}, {needle})"), false),
         ("LEFT", [value, length]) => (format!("SUBSTR({value}, 1, {length})"), false),
@@ -460,6 +460,15 @@ fn function(name: &str, arguments: &[String], any_time: bool) -> Item {
         _ => (format!("{name}({all})"), false),
     };
     Item::operand(sql, is_time)
+}
+
+/// Translates ADD_MONTHS: the last day of a month becomes the last day of a month.
+fn months_after(day: &str, months: &str) -> String {
+    let shifted = format!("db2_shift({day}, {months}, 'MONTH')");
+    format!(
+        "CASE WHEN db2_date({day}) = db2_last_day({day}) THEN db2_last_day({shifted}) ELSE \
+         {shifted} END"
+    )
 }
 
 /// Translates NVL2(value, one, other): `one` if there is a value, and otherwise `other`.
@@ -663,7 +672,12 @@ fn decimals_of(column: &[Item]) -> Option<u8> {
     let mut largest = of(items.next()?)?;
     while let Some(item) = items.next() {
         match item {
-            Item::Sign("+" | "-") => largest = largest.max(of(items.next()?)?),
+            Item::Sign("+" | "-") => {
+                let next = items.next()?;
+                // A whole number has no decimals.
+                let is_whole = next.sql().bytes().all(|byte| byte.is_ascii_digit());
+                largest = largest.max(if is_whole { 0 } else { of(next)? });
+            }
             // The name of the column is its end.
             Item::Operand { is_name: true, .. } => break,
             Item::Word(word) if word == "AS" => break,

@@ -130,6 +130,14 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
                 .to_owned(),
         ));
     }
+    let is_of_space = |option: &&Entry| {
+        let name = option.definition.name();
+        ["ALLFILES", "SUMMARY", "ORPHANCHECK", "FILEINFO"].contains(&name.as_str())
+    };
+    if let Some(option) = options.iter().find(is_of_space) {
+        let name = option.definition.name();
+        return Err(CommandError::Option(format!("-{name}: only space management has it")));
+    }
     let is_refused = |option: &&Entry| is_refused(definition.action, option);
     if let Some(refused) = options.iter().find(is_refused) {
         return Err(CommandError::Option(format!(

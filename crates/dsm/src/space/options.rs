@@ -119,9 +119,11 @@ fn begun_by(name: &str, names: &[&'static str]) -> Option<&'static str> {
 /// Returns the word with the full name of its option.
 fn in_full(command: SpaceCommand, word: &[u8]) -> Result<Vec<u8>, String> {
     let Some(name) = name_in(word) else { return Ok(word.to_vec()) };
+    // With a value, -opt= and -s= are the option file and the server.
+    let is_common = word.contains(&b'=') && begun_by(&name, &COMMON).is_some();
     let absent = ABSENT
         .iter()
-        .find(|(its, absent, _)| *its == command && absent.starts_with(&name));
+        .find(|(its, absent, _)| !is_common && *its == command && absent.starts_with(&name));
     let known = match (begun_by(&name, own(command)), absent) {
         (Some(known), _) => Some(known),
         (None, Some((_, absent, reason))) => return Err(format!("-{absent}: {reason}")),
@@ -204,6 +206,7 @@ mod tests {
         let of = |program: &str, option: &str| {
             format!("{program} has no option -{option}; '{program} -help' shows its options")
         };
+        check(SpaceCommand::Migquery, &["-opt=/y"], Ok("OPTFILE=/y"));
         check(Migrate, &["-preview", "/a"], Err(&of("dsmmigrate", "preview")));
         check(Recall, &["-premigrate", "/a"], Err(&of("dsmrecall", "premigrate")));
         check(Ls, &["-inactive"], Err(&of("dsmls", "inactive")));

@@ -486,7 +486,7 @@ fn a_macro_runs_its_commands() {
     assert!(outcome.stdout.contains("Successful incremental backup"), "{outcome}");
     assert!(outcome.stdout.contains("File Space Name"), "{outcome}");
     let macros: Vec<_> =
-        (0..11).map(|depth| site.scene.scratch.join(format!("m{depth}"))).collect();
+        (0..11).map(|depth| site.scene.scratch.join(&format!("m{depth}"))).collect();
     for both in macros.windows(2) {
         fs::write(&both[0], format!("macro {}\n", both[1].display())).unwrap();
     }
@@ -758,8 +758,8 @@ fn a_statement_that_needs_a_key_is_told_at_its_place() {
     site.dsmc(&["i", site.tree(), "-su=yes"]).expect(&[0]);
 }
 
-/// An option that only the settings of the node carry has no effect without a word neither in an
-/// option file that a command names nor on its line.
+/// An option that only the settings of the node carry is told, in an option file that a command
+/// names and on its line.
 #[test]
 fn an_option_without_effect_is_told() {
     let site = Site::new(1);

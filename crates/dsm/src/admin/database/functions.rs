@@ -114,7 +114,9 @@ fn parse(text: &str) -> Option<DateTime> {
         return Some(day.at(0, 0, 0, 0));
     }
     // DB2 writes times of the day with points, too: 15.20.30.
-    let clock = if text.contains(':') { text.to_owned() } else { text.replace('.', ":") };
+    // A number has one point at most.
+    let has_points = text.matches('.').count() == 2 && !text.contains(':');
+    let clock = if has_points { text.replace('.', ":") } else { text.to_owned() };
     // A time of the day is one of the first day.
     clock.parse::<Time>().ok().map(|time| Date::MIN.to_datetime(time))
 }

@@ -166,13 +166,14 @@ fn functions_of_scripts_give_their_answers() {
     check(
         "select strip('0012', L, '0'), strip('120', trailing, '0'), strip(' a '), \
          char_length('abc'), greatest(3,5), least(3,5), nvl2(null,1,2), \
-         add_months(date('2026-01-31'),1), week_iso('2026-01-01') from sysdummy1",
-        "12,12,a,3,5,3,2,2026-02-28,1",
+         add_months(date('2026-01-31'),1), add_months('2026-02-28',1), week_iso('2026-01-01'), \
+         varchar_format('12.25', '99.99') from sysdummy1",
+        "12,12,a,3,5,3,2,2026-02-28,2026-03-31,1, 12.25",
     );
     check(
         "select dec(7)/2, cast(7 as decimal(5,1))/4 as quarter, dec(7,5,2)/2 half, dec(7,5,2) - \
-         dec(1.5,5,1), dec(7,5,2) x from sysdummy1",
-        "3.5,1.75,3.5,5.50,7.00",
+         dec(1.5,5,1), dec(7,5,2) x, dec(7,5,2) + 1 from sysdummy1",
+        "3.5,1.75,3.5,5.50,7.00,8.00",
     );
     check(
         "select to_char(start_time, 'DD Mon YYYY HH24:MI'), varchar_format(bytes, '999,999') from \

@@ -16,6 +16,10 @@ use crate::scene::root_or_skip;
 /// A person compares the fingerprint of the server's CA, which has a line of its own.
 #[test]
 fn a_person_who_knows_the_fingerprint_makes_the_machine_a_node() {
+    if Command::new("script").arg("--version").output().is_err() {
+        e2e::skip::say("script is not installed");
+        return;
+    }
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let (folder, home) = (scratch.folder("tsm"), scratch.folder("node"));

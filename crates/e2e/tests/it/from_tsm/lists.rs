@@ -154,7 +154,7 @@ fn listed_files_of_one_name_come_back_apart() {
         fs::create_dir(file.parent().unwrap()).unwrap();
         fs::write(&file, folder).unwrap();
         site.dsmc(&["archive", file.to_str().unwrap()]).expect(&[0]);
-        lines += &format!("{}\n", file.display());
+        lines.extend([file.display().to_string(), "\n".to_owned()]);
     }
     let option = list(&site, &lines);
     let to = site.scene.scratch.folder("apart");

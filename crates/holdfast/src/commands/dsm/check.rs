@@ -128,6 +128,10 @@ fn stanza_line(stanza: &Stanza) -> LineDocument {
 /// Returns the entry of a file that is in force in place of `entry`, if it is another one.
 fn entry_in_force<'s>(site: &'s Site, entry: &Entry) -> Option<&'s Entry> {
     let options = &site.options;
+    // Of several default servers, the place decides, and not the order.
+    if entry.definition.name() == "DEFAULTSERVER" {
+        return None;
+    }
     // A stanza that is not chosen has no entries among the options.
     let is_replaced = options.entries().contains(entry) && !options.is_in_force(entry);
     let other = options.get(&entry.definition.name()).filter(|_| is_replaced)?;

@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Sender, channel};
 
 use serde_json::Value;
@@ -74,6 +74,13 @@ pub(super) struct Child<'a> {
 /// Process that runs; 0 if there is none.
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 static SIGNALS: OnceLock<()> = OnceLock::new();
+/// True after a signal that ends the work.
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if a signal has ended the process that ran: no other one begins.
+pub(super) fn is_interrupted() -> bool {
+    IS_INTERRUPTED.load(Relaxed)
+}
 
 /// Runs a command line, and calls `visit` for each event.
 pub(super) fn run(child: Child<'_>, visit: &mut dyn FnMut(Event)) -> Result<Outcome, CommandError> {
@@ -187,6 +194,7 @@ fn catch_signals() -> Result<(), CommandError> {
         runtime.block_on(async move {
             loop {
                 let is_terminal = signals.next_is_interrupt().await;
+                IS_INTERRUPTED.store(true, Relaxed);
                 match RUNNING.load(Relaxed) {
                     0 => std::process::exit(i32::from(NOT_DONE)),
                     // The terminal has sent its signal to the process, too.

@@ -174,9 +174,12 @@ pub(super) fn load(places: &Places, line: &[Entry]) -> Result<Site, CommandError
 /// unless the command line does.
 pub(super) fn load_for_space(places: &Places, line: &[Entry]) -> Result<Site, CommandError> {
     let site = load(places, line)?;
-    let named = site.options.text("MIGRATESERVER");
+    let named = site.options.get("MIGRATESERVER");
     match named.filter(|_| given(line, "SERVERNAME").is_none()) {
-        Some(name) => load(places, &[line, &[server_name(&name)]].concat()),
+        Some(named) => {
+            let name = Entry { place: named.place.clone(), ..server_name(&named.text()) };
+            load(places, &[line, &[name]].concat())
+        }
         None => Ok(site),
     }
 }
@@ -239,14 +242,15 @@ pub(super) fn load_each_for(args: &FileArgs) -> Result<Vec<Site>, CommandError> 
 fn load_in_any_case(places: &Places) -> Result<Site, CommandError> {
     let (mut site, error) = load_all(places, &[])?;
     if let Some(error) = error {
-        let is_name = |entry: &&Entry| {
-            matches!(entry.definition.name().as_str(), "SERVERNAME" | "DEFAULTSERVER")
-        };
-        let entries = site.system.globals.iter().chain(&site.user);
-        let named = entries.rev().find(is_name).map(|entry| entry.place.clone());
+        let stanzas = site.system.stanzas.iter().flat_map(|stanza| &stanza.entries);
+        let entries = site.system.globals.iter().chain(stanzas).chain(&site.user);
+        let mut places = entries.map(|entry| &entry.place);
         let place = match &error {
             StanzaError::Twice { place, .. } => place.clone(),
-            StanzaError::Unknown { .. } => named.unwrap_or(Place::CommandLine),
+            StanzaError::Unknown { wanted, .. } => places
+                .find(|place| place.to_string() == *wanted)
+                .cloned()
+                .unwrap_or(Place::CommandLine),
         };
         site.faults.push(Fault { place, reason: error.to_string() });
     }

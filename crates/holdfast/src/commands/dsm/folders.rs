@@ -30,10 +30,9 @@ pub(super) fn folder(site: &Site, context: &Context) -> Result<PathBuf, CommandE
 
 fn folder_in(site: &Site, base: PathBuf) -> PathBuf {
     let Identity { node, server } = identity(&site.options);
-    let server = server.filter(|_| has_several_servers(site));
     // Without NODENAME, the name of a node is that of its machine.
     let node = node.or_else(|| node_in(&base)).unwrap_or_else(sys::net::host_name);
-    folder_of(&node, server.as_deref(), base)
+    folder_of(&node, server.as_deref(), &servers_of(site), base)
 }
 
 /// Fails if this user may not read the folder of the node, which then looks like one of none.
@@ -59,7 +58,8 @@ pub(super) fn check_server(folder: &Path, server: Option<&str>) -> Result<(), Co
                 folder.display()
             );
             Err(CommandError::new(message).with_hint(
-                "if the server has another address now, run 'holdfast dsm import'; for a node of \
+                "if the server has another address now, write it into dsm.sys, and run 'holdfast \
+                 dsm import' with the files and the --stanza of this command; for a node of \
                  another server, name an empty folder with PASSWORDDIR",
             ))
         }
@@ -67,24 +67,34 @@ pub(super) fn check_server(folder: &Path, server: Option<&str>) -> Result<(), Co
     }
 }
 
-/// Returns true if the stanzas name more than one server.
-fn has_several_servers(site: &Site) -> bool {
+/// Returns the servers that the stanzas name.
+fn servers_of(site: &Site) -> BTreeSet<String> {
     let stanzas = site.system.stanzas.iter();
     let options = stanzas.map(|stanza| Options::new(&site.system, Some(stanza), &site.user, &[]));
-    let servers: BTreeSet<String> = options.filter_map(|one| identity(&one).server).collect();
-    servers.len() > 1
+    options.filter_map(|one| identity(&one).server).collect()
 }
 
 /// Returns the folder of the node `wanted`: the usual one, or one in it if another node has it, or
-/// a node of another server than `server`.
-fn folder_of(wanted: &str, server: Option<&str>, usual: PathBuf) -> PathBuf {
+/// a node of another server of `all`, which the stanzas name.
+fn folder_of(
+    wanted: &str,
+    server: Option<&str>,
+    all: &BTreeSet<String>,
+    usual: PathBuf,
+) -> PathBuf {
     let (nodes, name) = (usual.join(NODES_FOLDER), wanted.to_ascii_lowercase());
     let own = match node_in(&usual) {
         Some(node) if !node.eq_ignore_ascii_case(wanted) => nodes.join(&name),
         _ => usual,
     };
+    // A server that no other stanza names is the same one at a former address.
+    let is_others = |server: &str, known: &str| {
+        all.len() > 1
+            && !is_same_server(server, known)
+            && all.iter().any(|one| one != server && is_same_server(one, known))
+    };
     match (server, servers_in(&own)) {
-        (Some(server), Some(known)) if !is_same_server(server, &known) => {
+        (Some(server), Some(known)) if is_others(server, &known) => {
             nodes.join(format!("{name}@{server}"))
         }
         _ => own,
@@ -130,7 +140,8 @@ mod tests {
     fn each_node_has_a_folder_of_its_own() {
         let folder = tempfile::tempdir().expect("a folder");
         let usual = folder.path().to_owned();
-        let of = |node: &str, server| folder_of(node, server, usual.clone());
+        let all: BTreeSet<String> = ["127.0.0.1:1500", "127.0.0.1:1501"].map(str::to_owned).into();
+        let of = |node: &str, server| folder_of(node, server, &all, usual.clone());
         assert_eq!(of("ANNA", None), usual);
         assert_eq!(of("ANNA", Some("127.0.0.1:1500")), usual);
         let config = "node = \"anna\"\nserver = \"127.0.0.1:1500\"\n";
@@ -139,6 +150,13 @@ mod tests {
         assert_eq!(of("ANNA", Some("127.0.0.1:1500")), usual);
         assert_eq!(of("ANNA", Some("127.0.0.1:1501")), usual.join("nodes/anna@127.0.0.1:1501"));
         assert_eq!(of("BERT", Some("127.0.0.1:1501")), usual.join("nodes/bert"));
+        // No stanza names the former address of the server any more.
+        assert_eq!(
+            folder_of("ANNA", Some("127.0.0.1:1502"), &all, usual.clone()),
+            usual.join("nodes/anna@127.0.0.1:1502")
+        );
+        let all: BTreeSet<String> = ["127.0.0.1:1501", "127.0.0.1:1502"].map(str::to_owned).into();
+        assert_eq!(folder_of("ANNA", Some("127.0.0.1:1502"), &all, usual.clone()), usual);
     }
 
     /// Sites share one folder of passwords among their stanzas, and leave out NODENAME.

@@ -20,6 +20,8 @@ pub(super) struct Followed {
     line: Vec<Entry>,
     node: Node,
     import: Import,
+    /// Content that the last look has found, if it is new.
+    seen: Option<Import>,
     /// Reasons why the files are not taken over, which were told.
     told: Vec<String>,
 }
@@ -42,12 +44,19 @@ impl Followed {
         if site.files.is_empty() {
             return Ok(None);
         }
-        let import = Import::of(site);
+        let import = Import::of_node(site);
         if let Some(lost) = import.lost.first() {
             return Err(CommandError::new(format!("ANS1036S {lost}"))
                 .with_hint("'holdfast dsm check' shows all lines of the option files"));
         }
-        Ok(Some(Self { places, line, node: node(&site.options), import, told: Vec::new() }))
+        Ok(Some(Self {
+            places,
+            line,
+            node: node(&site.options),
+            import,
+            seen: None,
+            told: Vec::new(),
+        }))
     }
 
     /// Writes what the files said into the folder of the node.
@@ -79,12 +88,18 @@ impl Followed {
                         start this program anew";
             return Err(vec![line.to_owned()]);
         }
-        let import = Import::of(&site);
+        let import = Import::of_node(&site);
         if !import.lost.is_empty() {
             let line = |lost: &String| format!("ANS1036S {lost}; the former options still count");
             return Err(import.lost.iter().map(line).collect());
         }
         if import == self.import {
+            self.seen = None;
+            return Ok(false);
+        }
+        // A file may be half written.
+        if self.seen.as_ref() != Some(&import) {
+            self.seen = Some(import);
             return Ok(false);
         }
         import.write(home).map_err(failed)?;
@@ -118,6 +133,7 @@ mod tests {
         assert_eq!(followed.look(home), Ok(false));
 
         write(&list, "exclude.dir /srv/cache\n");
+        assert_eq!(followed.look(home), Ok(false), "it may be half written");
         assert_eq!(followed.look(home), Ok(true));
         assert_eq!(read("inclexcl"), "exclude.dir /srv/cache\n");
 

@@ -111,6 +111,11 @@ impl Import {
         Self { server, ..Self::with(site, &site.options) }
     }
 
+    /// Returns what the option files and the command line say to a node whose server stays.
+    pub(super) fn of_node(site: &Site) -> Self {
+        Self::with(site, &site.options)
+    }
+
     /// Returns what the option files say to a node that has just been enrolled, and has its server.
     /// What a command line says is for one command only.
     pub(super) fn of_files(site: &Site) -> Self {
@@ -186,7 +191,7 @@ impl Import {
                 .map(String::into_bytes)
         };
         write(&path, &text(&config)?)?;
-        // A list that no import has written is a person's, and stays.
+        // Without statements, a list that no import has written is a person's, and stays.
         if has_list || had_list {
             write(&home.join(LIST_FILE), &self.list)?;
         }

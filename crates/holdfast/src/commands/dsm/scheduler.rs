@@ -150,8 +150,12 @@ impl Logs {
 /// Runs the agent until it ends, writes the logs, and follows the option files.
 fn serve(home: &Path, followed: Option<Followed>, logs: &Logs) -> Result<u8, CommandError> {
     // The agent and its backups read the folder of the node, and no option files.
-    if let Some(followed) = &followed {
-        followed.write(home)?;
+    if let Some(followed) = &followed
+        && let Err(error) = followed.write(home)
+    {
+        logs.add(&error.message);
+        logs.errors.add(&error.message);
+        return Err(error);
     }
     let ended = AtomicBool::new(false);
     let line = ["agent", "run", "--json"].map(OsString::from);

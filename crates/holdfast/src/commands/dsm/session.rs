@@ -197,7 +197,8 @@ impl<'c> Session<'c> {
 
     /// Says which options of the files have no effect until they are imported.
     fn tell_missing(&self) {
-        if self.site.files.is_empty() {
+        // A scheduler writes it by itself.
+        if self.site.files.is_empty() || self.action() == Action::Schedule {
             return;
         }
         let missing = import::missing(&self.site, &self.home);

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use dsm::configuration::identity;
 use dsm::lines::{
     SpaceFile, SpaceFilesystem, filesystem_heading, filesystem_line, space_heading, space_line,
 };
@@ -46,14 +47,21 @@ pub(super) fn run(
         return Ok(DONE);
     }
     let home = folders::folder(&site, context)?;
+    folders::check_server(&home, identity(&site.options).server.as_deref())?;
     let is_json = given.iter().any(|entry| entry.definition.name() == "JSON");
     let parts = plan.parts();
     if let [only] = &parts[..] {
         return execute(only, &home, is_json, context);
     }
+    let mut code = DONE;
     // One that fails stops no other.
-    let codes = parts.iter().map(|part| ended(execute(part, &home, is_json, context)));
-    Ok(codes.max().unwrap_or(DONE))
+    for part in &parts {
+        code = code.max(ended(execute(part, &home, is_json, context)));
+        if child::is_interrupted() {
+            break;
+        }
+    }
+    Ok(code)
 }
 
 fn wrong(reason: String) -> CommandError {
@@ -166,6 +174,11 @@ fn takes_list(plan: &SpacePlan) -> bool {
     plan.filelist.is_some() || plan.is_flat || is_long
 }
 
+/// Returns the files of a list. A directory in it stands for itself, and nothing in it is meant.
+fn without_directories(paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    paths.into_iter().filter(|path| !local_files::is_directory(path)).collect()
+}
+
 /// Returns the paths that the command is about. The files directly in a directory stand in its
 /// place, unless the command goes through directories.
 fn subjects(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
@@ -174,7 +187,8 @@ fn subjects(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
         None => plan.paths.clone(),
     };
     match plan.form {
-        SpaceForm::List { recursive: false, .. } => return flat(&paths),
+        SpaceForm::List { recursive: false, .. } if plan.filelist.is_none() => return flat(&paths),
+        SpaceForm::List { recursive: false, .. } => return Ok(without_directories(paths)),
         SpaceForm::Sizes(extent) if extent != Extent::Named => {
             let mut found = Vec::new();
             let has_files = extent == Extent::Files;
@@ -189,8 +203,7 @@ fn subjects(plan: &SpacePlan) -> Result<Vec<Vec<u8>>, CommandError> {
         return Ok(paths);
     }
     let files: Vec<Vec<u8>> = match &plan.filelist {
-        // A directory of a list stands for itself, and nothing in it is meant.
-        Some(_) => paths.into_iter().filter(|path| !local_files::is_directory(path)).collect(),
+        Some(_) => without_directories(paths),
         None => flat(&paths)?,
     };
     if files.is_empty() {

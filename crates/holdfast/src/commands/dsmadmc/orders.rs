@@ -4,7 +4,7 @@ use client::admin::{
     Admin, ArchiveGroupChange, BackupGroupChange, ClassChange, EventFilter, ManagementClass,
     OptionSetChange, PolicyEdit, ScheduledEvent,
 };
-use client::{EventControl, FilespaceSummary};
+use client::{ErrorKind, EventControl, FilespaceSummary};
 use dsm::admin::command::{Line, Work};
 use dsm::admin::message::{Message, ReturnCode};
 
@@ -56,7 +56,7 @@ pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Messag
 }
 
 fn missing(what: &str) -> CommandError {
-    let error = client::ClientError::new(client::ErrorKind::NotFound, what.to_owned());
+    let error = client::ClientError::new(ErrorKind::NotFound, what.to_owned());
     error.into()
 }
 
@@ -190,7 +190,14 @@ fn cancel_all(admin: &mut Admin) -> Result<Message, CommandError> {
     let is_session = |event: &&ScheduledEvent| event.is_running() && event.node.is_some();
     let running: Vec<&ScheduledEvent> = events.iter().filter(is_session).collect();
     for event in &running {
-        admin.control_events(&event.schedule, event.node.as_deref(), EventControl::Cancel)?;
+        let node = event.node.as_deref();
+        match admin.control_events(&event.schedule, node, EventControl::Cancel) {
+            // It has ended meanwhile.
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            done => {
+                done?;
+            }
+        }
     }
     let text = match running.len() {
         0 => return Err(missing("there is no session under way")),

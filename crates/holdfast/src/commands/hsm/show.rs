@@ -40,6 +40,14 @@ fn place(path: &[u8]) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
         .map_err(|error| CommandError::new(format!("cannot look at {}: {error}", escaped(path))))
 }
 
+/// Says why one of several paths cannot be looked at.
+fn tell(error: &CommandError) {
+    output::say(&error.message);
+    if let Some(hint) = &error.hint {
+        output::say(hint);
+    }
+}
+
 pub(super) fn ls(args: &LsArgs, context: &mut Context) -> Result<u8, CommandError> {
     root_only()?;
     let paths = args.paths.paths()?;
@@ -52,7 +60,7 @@ pub(super) fn ls(args: &LsArgs, context: &mut Context) -> Result<u8, CommandErro
             // A path that cannot be looked at stops no other.
             Err(error) if paths.len() > 1 => {
                 failed += 1;
-                output::say(&error.message);
+                tell(&error);
             }
             done => done?,
         }
@@ -151,7 +159,7 @@ pub(super) fn du(args: &DuArgs, context: &mut Context) -> Result<u8, CommandErro
             // A path that cannot be looked at stops no other.
             Err(error) if paths.len() > 1 => {
                 failed += 1;
-                output::say(&error.message);
+                tell(&error);
             }
             Err(error) => return Err(error),
         }
