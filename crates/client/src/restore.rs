@@ -302,10 +302,12 @@ impl Restoration<'_> {
         let recent = self.recent.as_ref();
         let mut portion = Portion { maker, link: self.link, siblings, recent };
         let received = receive(self.link, selection, None, &mut portion, self.tally)?;
-        if received.versions > 0 {
+        let Portion { maker, siblings, .. } = portion;
+        // The entries of all objects of the directory come, but only siblings are wanted.
+        let has_come = |siblings: &Siblings| siblings.count_rest() < siblings.count();
+        if siblings.as_ref().map_or(received.versions > 0, has_come) {
             self.parts.note_use(place);
         }
-        let Portion { maker, siblings, .. } = portion;
         maker.finish();
         Ok((received, siblings))
     }

@@ -334,12 +334,11 @@ impl<'a> Wait<'a> {
     fn committed(&self) -> String {
         let progress = &self.waiter.progress;
         let objects = progress.committed.load(Relaxed);
-        if objects == 0 {
-            return String::new();
-        }
         let counted = quantity::counted(objects, "object");
         match progress.archive() {
-            Some((number, _)) => format!("; archive {number} is incomplete, with {counted}"),
+            Some((number, true)) => format!("; archive {number} has all its objects"),
+            Some((number, false)) => format!("; archive {number} is incomplete, with {counted}"),
+            None if objects == 0 => String::new(),
             None => format!(
                 "; {counted} {} committed, and the next run goes on from there",
                 quantity::are(objects),

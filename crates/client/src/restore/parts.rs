@@ -2,8 +2,8 @@
 //! archives that are incomplete.
 //!
 //! 1. An archive that has all of a directory comes before archives that have a part of it.
-//! 2. If several archives have parts of a directory, the newest part comes. A warning names the
-//!    other archives.
+//! 2. If several archives have parts of a directory, the part of the first of them comes: complete
+//!    ones come first, then newer ones. A warning names the other archives.
 //! 3. A path below another path of the command comes from the archive of that path, if it is there.
 //! 4. Incomplete archives come after complete ones. A warning names those from which objects came.
 
@@ -151,7 +151,8 @@ fn incomplete_warning(number: u64) -> String {
     )
 }
 
-/// Returns the warning for the directory `path`, of which `archives` have parts, newest first.
+/// Returns the warning for the directory `path`, of which `archives` have parts, in the order in
+/// which they come.
 fn warning(path: &[u8], archives: &[u64]) -> Option<String> {
     let [newest, others @ ..] = archives else { return None };
     let named: Vec<String> = others.iter().take(NAMED_MAX).map(u64::to_string).collect();

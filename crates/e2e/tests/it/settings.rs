@@ -71,7 +71,7 @@ fn force_comes_before_the_command_line_and_a_plain_option_after_the_file() {
     fs::write(&path, format!("{keys}\n{section}")).expect("is written");
     assert!(compresses(&scene, "three", &[]).0, "the file comes before a plain option");
     let of_node = explain(&scene.node, "compression");
-    assert_eq!((&of_node["value"], &of_node["rank"]), (&"7".into(), &"node".into()));
+    assert_eq!((&of_node["value"], &of_node["rank"]), (&7.into(), &"node".into()));
     assert!(of_node["source"].as_str().expect("text").contains("client.toml line"), "{of_node}");
     assert_eq!(of_node["others"][0]["value"], "none", "{of_node}");
 

@@ -413,7 +413,8 @@ impl Removal<'_> {
         // A moved version names the same places as before. So no pack may be condemned in between.
         let generation = store.condemned().generation;
         selection.walk_readable(&*store.catalog, |batch| {
-            let mut change = ArchiveChange::default();
+            // Expiration looks at the archive again, which may be empty now.
+            let mut change = ArchiveChange { due: Some(None), ..ArchiveChange::default() };
             let mut writes = self.trash(batch, &mut change)?;
             writes.extend(archive.map(|number| Write::SetArchive { number, change }));
             is_over &= commit_moves(store, generation, writes)?;

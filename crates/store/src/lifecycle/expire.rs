@@ -668,7 +668,7 @@ pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, Store
             }
         }
         let archives = store.catalog.archives(node.id)?;
-        is_due |= archives.iter().any(|row| !row.held && row.due.is_none_or(|due| due <= now));
+        is_due |= archives.iter().any(|row| archives::is_due(row, now));
         if is_due {
             due.push(node);
         }

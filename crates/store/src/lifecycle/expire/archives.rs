@@ -1,7 +1,7 @@
 //! Expiration of archives, whose objects are kept by time alone.
 //!
 //! A run skips an archive until the earliest time at which one of its objects is due, which the run
-//! before has computed. It computes no such time for an incomplete archive, which may grow.
+//! before has computed. It looks at an archive that is empty or incomplete again after a day.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +20,26 @@ use crate::pages::{decode_page, rewritten};
 /// days.
 const FILLING_MICROS_MAX: i64 = 30 * 86_400_000_000;
 
+/// Time after which a run looks again at an archive that is empty or incomplete: a day.
+const AGAIN_MICROS: i64 = 86_400_000_000;
+
+/// Returns true if only the ages of the archive's objects decide when something is to be done. An
+/// empty archive may have to be removed, and an incomplete one may have grown.
+fn is_settled(row: &ArchiveRow) -> bool {
+    row.complete && row.objects > 0
+}
+
 /// Returns true if an earlier run has computed that nothing is to be done for the archive before a
-/// later time. An empty archive may have to be removed, and an incomplete one may have grown.
+/// later time.
 fn has_nothing_due(row: &ArchiveRow, now: ServerTime) -> bool {
-    row.complete && row.objects > 0 && row.due.is_some_and(|due| due > now)
+    is_settled(row) && row.due.is_some_and(|due| due > now)
+}
+
+/// Returns true if a run has to look at the archive now.
+pub(super) fn is_due(row: &ArchiveRow, now: ServerTime) -> bool {
+    // Earlier programs wrote the last of all times for archives that are empty or incomplete.
+    let is_forgotten = |due: ServerTime| due == ServerTime::MAX && !is_settled(row);
+    !row.held && row.due.is_none_or(|due| due <= now || is_forgotten(due))
 }
 
 /// Returns true if the command that made the archive may still put objects into it.
@@ -54,22 +70,26 @@ impl Round<'_> {
             if row.held || (has_nothing_due(&row, now) && !examines_all) {
                 continue;
             }
-            // Objects that come into an incomplete archive later may be due earlier.
-            let due = row.complete.then_some(Some(ServerTime::MAX));
-            let mut change = ArchiveChange { due, ..ArchiveChange::default() };
+            let mut change =
+                ArchiveChange { due: Some(Some(ServerTime::MAX)), ..ArchiveChange::default() };
             let own = filespaces.get(&row.number).map(Vec::as_slice).unwrap_or_default();
             for filespace in own {
                 self.archived(node, active, &row, *filespace, &mut change)?;
+            }
+            let is_empty = row.objects.cast_signed() + change.objects_added <= 0;
+            if is_empty || !row.complete {
+                // Objects that come into an incomplete archive later may be due earlier.
+                let again = ServerTime(now.0.saturating_add(AGAIN_MICROS));
+                change.due = change.due.map(|due| due.min(Some(again)));
             }
             if self.order.is_dry {
                 continue;
             }
             self.write_archive(node, &row, change)?;
             // An undone deletion fills its archive again.
-            let is_empty = row.objects.cast_signed() + change.objects_added <= 0;
             let can_be_filled =
                 may_be_filled(&row, now) || own.iter().any(|own| in_trash.contains(own));
-            if is_empty && !can_be_filled && self.is_empty(node, row.number)? {
+            if is_empty && !can_be_filled && self.may_go(node, row.number)? {
                 self.store.catalog.remove_archive(node.id, row.number)?;
             }
         }
@@ -87,11 +107,13 @@ impl Round<'_> {
         Ok(filespaces)
     }
 
-    /// Returns true if the archive is empty now: a deletion may have been undone since its row was
-    /// read, and before the trash was.
-    fn is_empty(&self, node: &Node, number: u64) -> Result<bool, StoreError> {
+    /// Reads the archive's row again, and returns true if the archive is empty and not held. Since
+    /// the row was read, its node may have undone a deletion or held the archive.
+    fn may_go(&self, node: &Node, number: u64) -> Result<bool, StoreError> {
         let found = self.store.catalog.archives_from(node.id, Some(number), 1)?;
-        Ok(found.first().is_some_and(|row| row.number == number && row.objects == 0))
+        Ok(found
+            .first()
+            .is_some_and(|row| row.number == number && row.objects == 0 && !row.held))
     }
 
     /// Writes the change of an archive, if there is one.

@@ -408,3 +408,12 @@ fn a_run_that_is_dated_in_the_future_does_not_stop_the_next() {
     assert!(done_to() < Some(later));
     assert_eq!(run_due(&server.store, 24).expect("looks"), None);
 }
+
+/// Each look at what is due ran an expiration while a node had an incomplete archive.
+#[test]
+fn an_incomplete_archive_is_looked_at_once_a_day() {
+    let server = samples::TestServer::new();
+    archive::add(&server.store, &server.node, "").expect("is made");
+    assert!(run_due(&server.store, 24).expect("runs").is_some());
+    assert_eq!(run_due(&server.store, 24).expect("looks"), None);
+}

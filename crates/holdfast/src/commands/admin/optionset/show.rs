@@ -51,7 +51,11 @@ struct OptionDocument<'a> {
 impl<'a> OptionDocument<'a> {
     fn new(option: &'a SetOption) -> Self {
         let value = match find(&option.name) {
-            Some(setting) => typed(setting.kind, &option.value),
+            // A size without a unit is not in bytes for each option.
+            Some(setting) => match setting.kind.parse(&option.value) {
+                Ok(policy::settings::Value::Number(number)) => number.into(),
+                _ => typed(setting.kind, &option.value),
+            },
             None => option.value.as_str().into(),
         };
         Self { option: &option.name, value, force: option.is_forced }
