@@ -58,7 +58,7 @@ pub fn find(name: &str) -> Option<SpaceCommand> {
 /// Objects whose sizes are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// Those that are named.
+    /// The named files and directories.
     Named,
     /// All directories at and below the named ones.
     Directories,

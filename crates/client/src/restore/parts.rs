@@ -40,7 +40,7 @@ pub(super) struct Parts {
     met: Mutex<Met>,
 }
 
-/// What a command has met so far.
+/// Parts and incomplete archives that a command has met so far.
 #[derive(Default)]
 struct Met {
     /// Archives that have a part of a directory, in the order of the origins, by the path of the
@@ -127,8 +127,8 @@ impl Parts {
         self.met.lock().parts.retain(|path, _| missing.contains(path.as_slice()));
     }
 
-    /// Returns a warning for each incomplete archive from which objects came, and for each directory
-    /// of which several archives have parts.
+    /// Returns a warning for each incomplete archive from which objects came, and for each
+    /// directory of which several archives have parts.
     pub(super) fn warnings(&self) -> Vec<String> {
         let met = self.met.lock();
         let incomplete = met.incomplete.iter().map(|number| incomplete_warning(*number));

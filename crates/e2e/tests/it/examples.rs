@@ -175,7 +175,7 @@ fn schedules_and_work(stage: &mut Stage) {
     for id in ["tasks.get", "tasks.watch"] {
         stage.run(id, &root);
     }
-    // What the server begins here has ended before anybody could cancel it.
+    // A run that the server begins here has ended before anybody could cancel it.
     stage.leave_out("tasks.cancel", None);
 }
 

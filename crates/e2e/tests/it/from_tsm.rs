@@ -6,6 +6,7 @@ mod directories;
 mod following;
 mod joining;
 mod lists;
+mod macros;
 mod names;
 
 use std::fs;
@@ -475,126 +476,6 @@ fn another_node_gets_access_by_the_commands_of_tsm() {
         .says("ANS1107E");
     site.dsmc(&["delete", "access", "1"]).expect(&[0]);
     dsmc(&["q", "ba", &format!("{folder}/*"), from]).expect(&[8, 12]);
-}
-
-#[test]
-fn a_macro_runs_its_commands() {
-    let site = Site::new(1);
-    let script = site.scene.scratch.join("script");
-    fs::write(&script, format!("* nightly\ni {} -\n -subdir=yes\nq fi\n", site.tree())).unwrap();
-    let outcome = site.dsmc(&["macro", script.to_str().unwrap()]).expect(&[0]);
-    assert!(outcome.stdout.contains("Successful incremental backup"), "{outcome}");
-    assert!(outcome.stdout.contains("File Space Name"), "{outcome}");
-    let macros: Vec<_> =
-        (0..11).map(|depth| site.scene.scratch.join(&format!("m{depth}"))).collect();
-    for both in macros.windows(2) {
-        fs::write(&both[0], format!("macro {}\n", both[1].display())).unwrap();
-    }
-    fs::write(&macros[10], "q restore\n").unwrap();
-    site.dsmc(&["macro", macros[1].to_str().unwrap()]).expect(&[0]);
-    site.dsmc(&["macro", macros[0].to_str().unwrap()])
-        .expect(&[12])
-        .says("more than 10 deep");
-}
-
-/// Types at a terminal: a command, the key for the command before it, and the end. Each is typed
-/// after the output of the one before has ended.
-const TYPED: &str = r#"
-import os, pty, select, sys, time
-process, terminal = pty.fork()
-if process == 0:
-    os.execv(sys.argv[1], sys.argv[1:])
-seen = b""
-def read_until(count):
-    global seen
-    end = time.monotonic() + 120
-    while seen.count(b"Server Name") < count or select.select([terminal], [], [], 1)[0]:
-        if not select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
-            sys.exit("too late: %r" % seen)
-        try:
-            seen += os.read(terminal, 4096)
-        except OSError:
-            sys.exit("ended: %r" % seen)
-for count, keys in enumerate([b"q session\r", b"\x1b[A\r", b"quit\r"]):
-    read_until(count)
-    os.write(terminal, keys)
-try:
-    while more := os.read(terminal, 4096):
-        seen += more
-except OSError:
-    pass
-os.write(1, seen)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-"#;
-
-#[test]
-fn the_prompt_brings_commands_back_by_the_arrow_keys() {
-    let site = Site::new(0);
-    let mut python = std::process::Command::new("python3");
-    python
-        .args(["-c", TYPED])
-        .arg(site.programs.join("dsmc"))
-        .arg(format!("-optfile={}", site.options.display()))
-        .env("HOLDFAST_HOME", site.scene.node.home())
-        .env("TERM", "xterm");
-    let Ok(done) = python.output() else {
-        e2e::skip::say("python3 is not installed");
-        return;
-    };
-    let said = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
-    assert_eq!(said.matches("Server Name").count(), 2, "{said}");
-    assert!(said.contains("tsm> "), "{said}");
-}
-
-#[test]
-fn nonsense_in_macros_and_lists_is_told_by_clear_lines() {
-    let site = Site::new(2);
-    let file = site.scene.scratch.join("nonsense");
-    let path = file.to_str().unwrap();
-    let long = format!("q fi {}", "x".repeat(100_000));
-    let lines = ["q ba \0", &long, "frobnicate", "q fi 'open", "q session"];
-    fs::write(&file, lines.join("\n")).unwrap();
-    let outcome = site.dsmc(&["macro", path]).expect(&[12]);
-    let is_short = |line: &str| line.len() < 400 && !line.contains('\0');
-    assert!(outcome.stderr.lines().all(is_short), "{}", outcome.stderr);
-    for expected in [
-        "line 1: the line has a NUL byte",
-        "line 2: the line has 100005 bytes",
-        "'frobnicate' is no command",
-        "ANS1901I Highest exit code: 12",
-    ] {
-        assert!(outcome.stderr.contains(expected), "{expected}: {}", outcome.stderr);
-    }
-    assert!(outcome.stdout.contains("Server Name"), "the last command runs: {outcome}");
-
-    let option = format!("-filelist={path}");
-    for content in [&b"\xff\xfeq\0 \0f\0i\0\n\0"[..], b"\xfe\xff\0q\0 \0f\0i"] {
-        fs::write(&file, content).unwrap();
-        site.dsmc(&["macro", path]).expect(&[12]).says("UTF-16");
-        site.dsmc(&["selective", &option]).expect(&[12]).says("UTF-16");
-        site.dsmc(&["restore", &option]).expect(&[12]).says("UTF-16");
-    }
-    // A NUL in a line is no end of a name: nothing of such a list is archived and deleted.
-    let files = [site.scene.file(0), site.scene.file(1)];
-    let [first, second] = files.each_ref().map(|file| file.display().to_string());
-    fs::write(&file, format!("{first}\0{second}\n")).unwrap();
-    site.dsmc(&["archive", "-deletefiles", &option])
-        .expect(&[12])
-        .says("line 1 has a NUL byte");
-    assert!(files.iter().all(|file| file.try_exists().unwrap()));
-    fs::write(&file, long).unwrap();
-    site.dsmc(&["selective", &option])
-        .expect(&[12])
-        .says("line 1 has 100005 bytes, and is no path");
-    // The place of an option file may be no file at all.
-    for place in ["/dev/zero", "/dev/null", "/", "/nowhere/dsm.opt"] {
-        let option = format!("-optfile={place}");
-        let programs = site.programs.join("dsmc");
-        let words = [option.as_str(), "q", "fi"].map(std::ffi::OsString::from);
-        let outcome = start(&programs, &words, site.scene.node.home(), None).wait();
-        assert!(outcome.stderr.lines().all(is_short), "{place}: {outcome}");
-    }
 }
 
 #[test]

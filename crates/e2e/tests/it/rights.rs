@@ -211,7 +211,7 @@ fn a_schedule_of_a_domain_is_for_those_who_administer_the_domain() {
     owner.get("/v1/schedules/nightly").expect(200);
     owner.delete("/v1/schedules/nightly").expect(403);
 
-    // Who decides about policies only lets no commands run.
+    // A person who decides about policies only lets no commands run.
     let pia = service.person("pia", &["policy@LAB"]);
     pia.send("PUT", "/v1/schedules/nightly", Some(&change)).expect(200);
     let change = json!({ "definition": definition(&command) });

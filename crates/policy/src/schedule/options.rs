@@ -140,6 +140,10 @@ fn check_value(work: Work, name: &str, value: &str) -> Result<(), String> {
     }
     if let Some(kind) = kind_of(work, name) {
         kind.parse(value).map_err(|error| refused(error.to_string()))?;
+        // The command line knows these words in lower case only.
+        if name == "--replace" && value.contains(|letter: char| letter.is_ascii_uppercase()) {
+            return Err(refused(format!("the value must be {}", kind.expected())));
+        }
     }
     Ok(())
 }
@@ -152,6 +156,8 @@ fn kind_of(work: Work, name: &str) -> Option<Kind> {
         "--seed" => Some(Kind::Number { min: 0, max: u64::MAX }),
         // It limits both directions.
         "--limit-rate" => Some(Kind::Rate),
+        // The command line takes no `true` and `false`, as a file of settings does.
+        "--deduplication" => Some(Kind::Word(&["yes", "no"])),
         // A shell takes any text.
         _ if work.runs_around(name) => None,
         _ => {
@@ -206,6 +212,8 @@ mod tests {
     fn a_value_that_no_node_would_take_is_refused() {
         for (work, option, reason) in [
             (Work::Restore, "--replace=yes", "no, if-newer, all"),
+            (Work::Restore, "--replace=ALL", "no, if-newer, all"),
+            (Work::Full, "--deduplication=true", "yes, no"),
             (Work::Incremental, "--compression=999", "a level from -7 to 19"),
             (Work::Incremental, "--snapshot=zfs", "off, auto, btrfs, lvm, reflink"),
             (Work::Image, "--snapshot=btrfs", "auto, off, lvm, reflink"),

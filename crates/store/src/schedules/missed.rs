@@ -31,7 +31,7 @@ pub(super) fn explain(store: &Store, now: ServerTime) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// What a schedule asks for now.
+/// Work that a schedule asks for now.
 enum Demand {
     /// A newer program has written the definition.
     Unknown,

@@ -196,7 +196,7 @@ fn an_expiration_of_a_file_leaves_the_guard_in_force() {
         .expect(&[8])
         .says("looks like an unmounted disk");
     assert_eq!(active(), 50);
-    // What is named may be many: nobody asks about it again.
+    // Named objects may be many: nobody asks about them again.
     site.dsmc(&["i", &all, "-su=yes"]).expect(&[8]);
     site.dsmc(&["expire", &all, "-noprompt"]).expect(&[0]);
     site.dsmc(&["q", "ba", &all]).expect(&[8]);

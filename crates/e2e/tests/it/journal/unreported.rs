@@ -1,5 +1,5 @@
-//! Changes of which the kernel makes no report, or one without a place: they are found, or lead to a
-//! walk.
+//! Changes of which the kernel makes no report, or one without a place: they are found, or lead to
+//! a walk.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};

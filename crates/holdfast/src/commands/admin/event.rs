@@ -413,7 +413,7 @@ fn show_text(event: &ScheduledEvent, log: &[u8], next: Option<NextAttempt>) -> S
     let mut text = table_of(std::slice::from_ref(event));
     if let Some(NextAttempt { number, attempts_max, at }) = next {
         let at = moment::shown(at);
-        let line = format!("\nAttempt {number} of {attempts_max} follows at {at} or later.\n");
+        let line = format!("\nAttempt {number} of {attempts_max} may follow at {at} or later.\n");
         text.push_str(&line);
     }
     if let Some(line) = progress_line(event) {
@@ -572,7 +572,7 @@ mod tests {
         assert_eq!((second.number, second.attempts_max, second.at), (2, 3, minute(25)));
         let text = show_text(&failed(1, 5, None), b"", Some(second));
         let follows =
-            format!("\nAttempt 2 of 3 follows at {} or later.\n", moment::shown(minute(25)));
+            format!("\nAttempt 2 of 3 may follow at {} or later.\n", moment::shown(minute(25)));
         assert!(text.ends_with(&follows), "{text}");
         assert_eq!(next(&failed(1, 5, None), 30).map(|next| next.at), Some(minute(30)), "late");
         assert_eq!(next(&failed(3, 5, None), 6), None, "it was the last one");

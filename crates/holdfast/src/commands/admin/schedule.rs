@@ -243,7 +243,7 @@ pub(super) fn run(
                 is_suspended: false,
             };
             args.conduct.apply(&mut definition)?;
-            put(&args.name, &definition, true, args.dry_run, admin, context)
+            put(&args.name, &definition, None, args.dry_run, admin, context)
         }
         ScheduleCommand::Update(args) => {
             let known = one(admin, &args.name)?;
@@ -257,7 +257,7 @@ pub(super) fn run(
                 return Err(CommandError::new(message)
                     .with_hint("name what changes, as in --time 23:00; --help lists all options"));
             }
-            put(&known.name, &definition, false, args.dry_run, admin, context)
+            put(&known.name, &definition, Some(&known.definition), args.dry_run, admin, context)
         }
         ScheduleCommand::Delete(args) => {
             let schedule = admin.remove_schedule(&args.name)?;
@@ -297,15 +297,17 @@ fn one(admin: &mut Admin, name: &str) -> Result<Schedule, CommandError> {
     found.ok_or_else(|| CommandError::new(format!("there is no schedule {name}")))
 }
 
-/// Stores a definition, unless the run is dry, after it has shown the next runs.
+/// Stores a definition, unless the run is dry, after it has shown the next runs. `old` is the
+/// definition that it replaces.
 fn put(
     name: &str,
     definition: &Definition,
-    is_new: bool,
+    old: Option<&Definition>,
     is_dry: bool,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
+    let is_new = old.is_none();
     definition.check().map_err(|error| CommandError::new(error.to_string()))?;
     if is_new {
         let checked = store::check_name(name, "a schedule");
@@ -315,7 +317,11 @@ fn put(
                 .with_hint("'holdfast admin schedule update' changes it"));
         }
     }
+    // An agent that has not heard of the change goes by the old definition.
+    let mut either = old.and_then(|old| runs(old).ok()).unwrap_or_default();
     let runs = runs(definition)?;
+    either.extend(&runs);
+    either.sort_unstable();
     if is_dry {
         check_objects(definition, admin)?;
         let schedule = Schedule {
@@ -349,7 +355,7 @@ fn put(
     if !schedule.followers.is_empty()
         && let Ok(nodes) = admin.nodes(None)
     {
-        note_late(&nodes, (&schedule, &schedule.followers), &runs, context);
+        note_late(&nodes, (&schedule, &schedule.followers), &either, context);
     }
     Ok(DONE)
 }

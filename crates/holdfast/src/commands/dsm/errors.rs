@@ -3,7 +3,8 @@
 use dsm::client::RangeError;
 use dsm::configuration::DomainError;
 
-use crate::error::CommandError;
+use crate::error::{CommandError, NOT_DONE};
+use crate::output;
 
 /// Returns the message of an error with TSM's number. A message without one of its own has the
 /// number of a command that was ended.
@@ -14,6 +15,17 @@ pub(super) fn numbered(error: &CommandError) -> String {
         (false, true) => message.clone(),
         (false, false) => format!("ANS1999E {message}"),
     }
+}
+
+/// Writes the error of a command, and returns the exit code.
+pub(super) fn ended(done: Result<u8, CommandError>) -> u8 {
+    done.unwrap_or_else(|error| {
+        output::say(&numbered(&error));
+        if let Some(hint) = error.hint {
+            output::say(&hint);
+        }
+        NOT_DONE
+    })
 }
 
 impl From<RangeError> for CommandError {

@@ -7,7 +7,7 @@ use dsm::client::{Action, options_of};
 use dsm::options::Entry;
 use dsm::space::{self, SpaceCommand};
 
-use super::errors::numbered;
+use super::errors::ended;
 use super::session::Session;
 use super::{
     access, deleting, expiring, previewing, prompt, queries, restoring, retrieving, scheduler,
@@ -83,17 +83,6 @@ pub(super) fn run(
         Face::Dsmcad => Ok(ended(scheduler::acceptor(&bytes(words), context))),
         Face::Space(command) => Ok(ended(space_commands::run(command, &bytes(words), context))),
     }
-}
-
-/// Writes the error of a command, and returns the exit code.
-pub(super) fn ended(done: Result<u8, CommandError>) -> u8 {
-    done.unwrap_or_else(|error| {
-        output::say(&numbered(&error));
-        if let Some(hint) = error.hint {
-            output::say(&hint);
-        }
-        NOT_DONE
-    })
 }
 
 fn dsmc(words: &[Vec<u8>], context: &mut Context) -> Result<u8, CommandError> {

@@ -15,7 +15,7 @@ use super::import::Import;
 use crate::error::CommandError;
 
 /// Option files, and what they said when they were read last.
-pub(super) struct Followed {
+pub(super) struct FollowedFiles {
     places: Places,
     line: Vec<Entry>,
     node: Node,
@@ -33,7 +33,7 @@ fn node(options: &Options) -> Node {
     (identity(options), options.text("PASSWORDDIR"))
 }
 
-impl Followed {
+impl FollowedFiles {
     /// Begins with files that were read. Returns `None` if there are none, and fails for a line
     /// that would have to be ignored.
     pub(super) fn new(
@@ -126,7 +126,7 @@ mod tests {
         write(&list, "exclude /srv/.../*.o\n");
         let places = || Places { system: None, user: Some(file.clone()) };
         let site = files::load(&places(), &[]).expect("a site");
-        let followed = Followed::new(places(), Vec::new(), &site).expect("no fault");
+        let followed = FollowedFiles::new(places(), Vec::new(), &site).expect("no fault");
         let mut followed = followed.expect("files");
         followed.write(home).expect("written");
         assert!(read("client.toml").contains("paths = [\"/home\"]"), "{}", read("client.toml"));
@@ -152,14 +152,14 @@ mod tests {
     #[test]
     fn without_option_files_the_folder_stays_and_a_wrong_line_stops_the_start() {
         let site = files::load(&Places::default(), &[]).expect("a site");
-        let none = Followed::new(Places::default(), Vec::new(), &site).expect("no fault");
+        let none = FollowedFiles::new(Places::default(), Vec::new(), &site).expect("no fault");
         assert!(none.is_none());
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("dsm.opt");
         std::fs::write(&file, "followsymbolic yes\n").expect("written");
         let places = || Places { system: None, user: Some(file.clone()) };
         let site = files::load(&places(), &[]).expect("a site");
-        let error = Followed::new(places(), Vec::new(), &site).err().expect("is refused");
+        let error = FollowedFiles::new(places(), Vec::new(), &site).err().expect("is refused");
         assert!(error.message.starts_with("ANS1036S "), "{}", error.message);
     }
 }

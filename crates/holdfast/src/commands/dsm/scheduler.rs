@@ -21,7 +21,7 @@ use super::child::{self, Child, Event, Outcome};
 use super::clock;
 use super::files::{self, Places};
 use super::folders;
-use super::following::Followed;
+use super::following::FollowedFiles;
 use super::joining;
 use super::logs::{ErrorLog, Log};
 use super::session::Session;
@@ -61,7 +61,7 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
         return Ok(DONE);
     }
     let home = folders::folder(&site, context)?;
-    let followed = Followed::new(places, line, &site)?;
+    let followed = FollowedFiles::new(places, line, &site)?;
     let node = folders::node_in(&home).ok_or_else(|| {
         CommandError::new(format!("ANS2050E there is no node in {}", home.display()))
             .with_hint("a command of dsmc with -password=TOKEN makes this machine a node")
@@ -115,7 +115,7 @@ pub(super) fn schedule(session: &mut Session<'_>) -> Result<u8, CommandError> {
     joining::connect(session)?;
     session.context.output.flush();
     let line = session.command.options.clone();
-    let followed = Followed::new(Places::of_command(&line)?, line, &session.site)?;
+    let followed = FollowedFiles::new(Places::of_command(&line)?, line, &session.site)?;
     serve(&session.home, followed, &Logs::open(session.options(), session.forms))
 }
 
@@ -148,7 +148,7 @@ impl Logs {
 }
 
 /// Runs the agent until it ends, writes the logs, and follows the option files.
-fn serve(home: &Path, followed: Option<Followed>, logs: &Logs) -> Result<u8, CommandError> {
+fn serve(home: &Path, followed: Option<FollowedFiles>, logs: &Logs) -> Result<u8, CommandError> {
     // The agent and its backups read the folder of the node, and no option files.
     if let Some(followed) = &followed
         && let Err(error) = followed.write(home)
@@ -181,7 +181,7 @@ fn serve(home: &Path, followed: Option<Followed>, logs: &Logs) -> Result<u8, Com
 }
 
 /// Writes each event that ends, and what the option files say, until the agent has ended.
-fn follow(home: &Path, mut followed: Option<Followed>, logs: &Logs, ended: &AtomicBool) {
+fn follow(home: &Path, mut followed: Option<FollowedFiles>, logs: &Logs, ended: &AtomicBool) {
     let name = |event: &EventSummary| (event.schedule.clone(), event.planned, event.attempt);
     let events = || agent::events(home).unwrap_or_default();
     // Events that ended before are in the log.
@@ -210,7 +210,7 @@ fn follow(home: &Path, mut followed: Option<Followed>, logs: &Logs, ended: &Atom
 }
 
 /// Takes over what has changed in the option files.
-fn heed_files(followed: &mut Followed, home: &Path, logs: &Logs) {
+fn heed_files(followed: &mut FollowedFiles, home: &Path, logs: &Logs) {
     match followed.look(home) {
         Ok(is_changed) => {
             if is_changed {

@@ -14,7 +14,7 @@ use dsm::space::{self, COMMANDS, Extent, SpaceCommand, SpaceForm, SpacePlan};
 use serde_json::Value;
 
 use super::child::{self, Child, Event, Outcome};
-use super::faces::ended;
+use super::errors::ended;
 use super::files::{self, Places};
 use super::folders;
 use super::local_files;
@@ -54,7 +54,7 @@ pub(super) fn run(
         return execute(only, &home, is_json, context);
     }
     let mut code = DONE;
-    // One that fails stops no other.
+    // A part that fails stops no other.
     for part in &parts {
         code = code.max(ended(execute(part, &home, is_json, context)));
         if child::is_interrupted() {
