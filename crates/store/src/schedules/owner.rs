@@ -59,6 +59,8 @@ pub(super) fn encode(
 /// Returns the definition in the document of a schedule.
 pub(super) fn decode(body: &str) -> Result<Definition, serde_json::Error> {
     if body.starts_with(START) {
+        // A domain that cannot be read leaves no definition: it would be one for the nodes of all.
+        serde_json::from_str::<Owner>(body)?;
         return serde_json::from_str(body).map(|content: Content| content.definition);
     }
     serde_json::from_str(body)
@@ -101,5 +103,8 @@ mod tests {
         }
         let unknowing = serde_json::from_str::<Definition>(&owned.body);
         assert!(unknowing.is_err(), "older programs let nobody follow");
+        let foreign = owned.body.replace("\"domain\":5", "\"domain\":\"LAB\"");
+        assert_ne!(foreign, owned.body);
+        assert!(decode(&foreign).is_err(), "a schedule of an unknown domain has no definition");
     }
 }
