@@ -47,7 +47,7 @@ pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<Schedule>, StoreErr
             return Err(unknown(name));
         }
     }
-    let followers = Followers::read(&*store.catalog)?;
+    let followers = Followers::read(&*store.catalog, &rows)?;
     let describe = |row: ScheduleRow| {
         let (definition, followers) = (definition(&row)?, followers.named(&row.name));
         let owner = owner(&row);

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::names::check_name;
 use crate::store::Store;
 
-/// All followers, as the catalogue has them at one time.
+/// All followers of schedules.
 pub(super) struct Followers {
     associations: Vec<Association>,
     /// Labels of nodes, with the time at which the node got each.
@@ -21,12 +21,18 @@ pub(super) struct Followers {
 }
 
 impl Followers {
-    pub(super) fn read(catalog: &dyn Catalog) -> Result<Self, StoreError> {
+    /// Reads the followers of the schedules `rows`, which were read before. The domain of a
+    /// schedule is that in its row: another schedule may have got its name meanwhile.
+    pub(super) fn read(catalog: &dyn Catalog, rows: &[ScheduleRow]) -> Result<Self, StoreError> {
         let labels = catalog.label_times()?.into_iter();
         let labels = labels.map(|(node, label, since)| ((node, label), since)).collect();
-        let rows = catalog.schedules()?.into_iter();
-        let owners = rows.filter_map(|row| owner(&row).map(|domain| (row.name, domain))).collect();
-        Ok(Self { associations: catalog.associations()?, labels, owners })
+        let owners = rows.iter().filter_map(|row| Some((row.name.clone(), owner(row)?)));
+        let owners = owners.collect();
+        // A schedule that was made after the rows were read is none of those asked for.
+        let mut associations = catalog.associations()?;
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        associations.retain(|one| names.contains(one.schedule.as_str()));
+        Ok(Self { associations, labels, owners })
     }
 
     /// Returns the schedules that `node` follows, each with the time since which it does so.

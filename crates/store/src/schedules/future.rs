@@ -22,11 +22,12 @@ pub fn future_events(
     limit: usize,
     among: Option<&BTreeSet<NodeId>>,
 ) -> Result<Vec<ScheduledEvent>, StoreError> {
-    let followers = Followers::read(&*store.catalog)?;
+    let rows = store.catalog.schedules()?;
+    let followers = Followers::read(&*store.catalog, &rows)?;
     let nodes = store.catalog.nodes()?;
     let by_number: BTreeMap<NodeId, &Node> = nodes.iter().map(|node| (node.id, node)).collect();
     let mut events = Vec::new();
-    for row in store.catalog.schedules()? {
+    for row in rows {
         if !takes_schedule(filter, &row.name) {
             continue;
         }

@@ -47,7 +47,8 @@ fn demands(
     events: &[ScheduledEvent],
 ) -> Result<BTreeMap<String, Demand>, StoreError> {
     let named: BTreeSet<&str> = events.iter().map(|event| event.key.schedule.as_str()).collect();
-    let followers = Followers::read(&*store.catalog)?;
+    let rows = store.catalog.schedules()?;
+    let followers = Followers::read(&*store.catalog, &rows)?;
     let demand = |row: ScheduleRow| {
         let demand = match definition(&row) {
             Err(_) => Demand::Unknown,
@@ -59,8 +60,11 @@ fn demands(
         };
         (row.name, demand)
     };
-    let rows = store.catalog.schedules()?.into_iter();
-    Ok(rows.filter(|row| named.contains(row.name.as_str())).map(demand).collect())
+    Ok(rows
+        .into_iter()
+        .filter(|row| named.contains(row.name.as_str()))
+        .map(demand)
+        .collect())
 }
 
 /// Knowledge of the server about its schedules and nodes at one time.

@@ -42,9 +42,10 @@ pub struct PlannedControl {
 
 /// Returns the plan of `node`.
 pub fn plan_of(store: &Store, node: &Node) -> Result<Plan, StoreError> {
-    let followers = Followers::read(&*store.catalog)?;
+    let rows = store.catalog.schedules()?;
+    let followers = Followers::read(&*store.catalog, &rows)?;
     let followed = followers.of_node(node);
-    let own = store.catalog.schedules()?.into_iter().filter_map(|row| {
+    let own = rows.into_iter().filter_map(|row| {
         let since = *followed.get(row.name.as_str())?;
         let (name, since) = (row.name.clone(), since.max(row.since));
         Some(PlannedSchedule { name, body: plain_body(row), since })

@@ -12,6 +12,7 @@ use policy::schedule::event::{EventState, Phase, Report};
 use policy::schedule::{Action, Definition, Occurrence, Work};
 
 use super::errand::Errand;
+use super::followers::Followers;
 use super::*;
 use crate::error::StoreError;
 use crate::lifecycle::audit_trail;
@@ -133,6 +134,29 @@ fn only_nodes_of_its_domain_follow_a_schedule_of_a_domain() {
     }
     let more = add_of_domain(store, lab, "more", &hourly("incremental"), "bert");
     refused(more, "which is the maximum");
+}
+
+#[test]
+fn a_schedule_that_got_the_name_of_another_has_followers_of_its_own_only() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "law-1");
+    label(store, &node, "web").expect("is labelled");
+    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
+    let work = hourly("incremental");
+    let made = add_of_domain(store, lab, "mine", &work, "bert").expect("is added");
+    associate(store, "mine", &[Follower::Label("web".to_owned())], "bert").expect("may follow");
+    let reaches = |rows: &[ScheduleRow]| {
+        let followers = Followers::read(&*store.catalog, rows).expect("are read");
+        !followers.of_node(&node).is_empty()
+    };
+    assert!(!reaches(&[]), "it was made after the schedules were read");
+    assert!(!reaches(std::slice::from_ref(&made.row)));
+    remove(store, "mine", "bert").expect("is removed");
+    add(store, "mine", &work, "anna").expect("is added");
+    associate(store, "mine", &[Follower::Label("web".to_owned())], "anna").expect("may follow");
+    assert!(!reaches(&[made.row]), "the domain is that of the schedule that was read");
+    assert!(reaches(&store.catalog.schedules().expect("are read")));
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn open(store: &Store, after: ServerTime, now: ServerTime) -> Result<usize, Stor
     if rows.is_empty() {
         return Ok(0);
     }
-    let followers = Followers::read(&*store.catalog)?;
+    let followers = Followers::read(&*store.catalog, &rows)?;
     let nodes = store.catalog.nodes()?;
     let mut events = Vec::new();
     let mut opened = 0;
