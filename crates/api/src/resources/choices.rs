@@ -59,7 +59,7 @@ fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Sche
     let followed: BTreeSet<String> = plan.into_iter().map(|one| one.name).collect();
     let view = View::read(&call.desk, &call.caller)?;
     let mut choices = Vec::new();
-    for schedule in schedules::list(store, None)? {
+    for schedule in schedules::readable(store)? {
         let is_of_others = schedule.owner.is_some_and(|owner| owner != node.domain);
         let is_followed = followed.contains(&schedule.row.name);
         if is_of_others || !(is_followed || view.shows(&schedule)) {

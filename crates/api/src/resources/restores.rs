@@ -211,7 +211,7 @@ fn describe(
 
 /// Returns the definitions of all restores, by the names of their schedules.
 fn definitions(desk: &Desk) -> Answer<BTreeMap<String, Definition>> {
-    let all = schedules::list(desk.store(), None)?.into_iter();
+    let all = schedules::readable(desk.store())?.into_iter();
     let restores = all.filter(|one| one.definition.action.work == Work::Restore);
     Ok(restores.map(|one| (one.row.name, one.definition)).collect())
 }

@@ -294,7 +294,7 @@ fn subject(schedule: &Schedule) -> Subject {
 /// Finds a schedule that the caller may change. One that the caller may not see is answered as one
 /// that does not exist.
 fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<Schedule> {
-    let mut all = schedules::list(desk.store(), None)?.into_iter();
+    let mut all = schedules::readable(desk.store())?.into_iter();
     let found = all.find(|one| one.row.name.eq_ignore_ascii_case(name));
     let may_change = |one: &Schedule| caller.may(Area::Schedules, Right::Write, subject(one));
     match found {
@@ -311,7 +311,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ScheduleDocumen
     call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
     let portion = call.query.portion()?;
     let view = View::read(&call.desk, &call.caller)?;
-    let mut all = schedules::list(call.desk.store(), None)?;
+    let mut all = schedules::readable(call.desk.store())?;
     all.retain(|schedule| view.shows(schedule));
     all.sort_by_key(|schedule| schedule.row.name.to_ascii_lowercase());
     let key = |schedule: &Schedule| schedule.row.name.to_ascii_lowercase().into_bytes();
@@ -325,7 +325,7 @@ fn get(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<ScheduleDocument> 
     let view = View::read(&call.desk, &call.caller)?;
     let name = &call.path.schedule;
     // All schedules are read, whether there is one of this name or not.
-    let mut all = schedules::list(call.desk.store(), None)?.into_iter();
+    let mut all = schedules::readable(call.desk.store())?.into_iter();
     let found = all.find(|one| one.row.name.eq_ignore_ascii_case(name));
     let found = found.filter(|schedule| view.shows(schedule));
     let schedule = found.ok_or_else(|| Problem::not_found("schedule", name))?;

@@ -47,13 +47,28 @@ pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<Schedule>, StoreErr
             return Err(unknown(name));
         }
     }
+    described(store, rows)?.into_iter().collect()
+}
+
+/// Lists all schedules but those whose definitions cannot be read. One of them would hide the
+/// schedules of all domains.
+pub fn readable(store: &Store) -> Result<Vec<Schedule>, StoreError> {
+    let all = described(store, store.catalog.schedules()?)?;
+    Ok(all.into_iter().filter_map(Result::ok).collect())
+}
+
+/// Adds their definitions and followers to schedules.
+fn described(
+    store: &Store,
+    rows: Vec<ScheduleRow>,
+) -> Result<Vec<Result<Schedule, StoreError>>, StoreError> {
     let followers = Followers::read(&*store.catalog, &rows)?;
     let describe = |row: ScheduleRow| {
         let (definition, followers) = (definition(&row)?, followers.named(&row.name));
         let owner = owner(&row);
         Ok(Schedule { row, definition, followers, owner })
     };
-    rows.into_iter().map(describe).collect()
+    Ok(rows.into_iter().map(describe).collect())
 }
 
 /// Finds a schedule.

@@ -160,6 +160,18 @@ fn a_schedule_that_got_the_name_of_another_has_followers_of_its_own_only() {
 }
 
 #[test]
+fn a_definition_that_cannot_be_read_hides_no_other_schedule() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let kept = add(store, "kept", &hourly("incremental"), "anna").expect("is added");
+    let strange = ScheduleRow { name: "strange".to_owned(), body: "{}".to_owned(), ..kept.row };
+    store.catalog.add_schedule(&strange).expect("is added");
+    refused(list(store, None), "the definition of schedule strange cannot be read");
+    let readable = readable(store).expect("are listed").into_iter();
+    assert_eq!(readable.map(|one| one.row.name).collect::<Vec<_>>(), ["kept"]);
+}
+
+#[test]
 fn windows_open_and_close_and_are_missed_by_nodes_that_never_came() {
     let server = TestServer::new();
     let store = &*server.store;
