@@ -274,7 +274,8 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
     let ListQuery { label, work, text, .. } = &call.query;
     let conditions =
         EventConditions { label: label.clone(), work: work.clone(), text: text.clone() };
-    schedules::narrow(call.desk.store(), &mut filter, conditions)?;
+    let is_seen = |domain| call.caller.is_staff() || call.caller.belongs_to(domain);
+    schedules::narrow(call.desk.store(), &mut filter, conditions, &is_seen)?;
     Ok(filter)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use catalog::{EventFilter, Follower, Node, PollRow, ScheduledEvent};
-use model::NodeId;
+use model::{DomainId, NodeId};
 use policy::schedule::event::EventState;
 use store::schedules::{self, EventTarget};
 use store::{Store, StoreError, domains, nodes};
@@ -160,7 +160,8 @@ fn filter(
     sight: Option<&Sight>,
 ) -> Result<EventFilter, StoreError> {
     let mut filter = forms::filter(request)?;
-    schedules::narrow(store, &mut filter, forms::conditions(request))?;
+    let is_seen = |domain: DomainId| sight.is_none_or(|sight| sight.domains.contains(&domain));
+    schedules::narrow(store, &mut filter, forms::conditions(request), &is_seen)?;
     match messages::name(&request.node) {
         Some(SERVER_ITSELF) => filter.is_of_server = true,
         Some(name) => filter.node = Some(nodes::find(store, name)?.id),

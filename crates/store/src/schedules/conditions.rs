@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use catalog::{EventFilter, Node};
+use model::DomainId;
 use policy::schedule::Work;
 
 use super::define::definition;
 use super::followers::Followers;
+use super::owner::owner;
 use crate::error::StoreError;
 use crate::store::Store;
 
@@ -27,11 +29,13 @@ pub struct EventConditions {
     pub text: Option<String>,
 }
 
-/// Adds the conditions to a selection of events.
+/// Adds the conditions to a selection of events. The work of a schedule that belongs to a domain is
+/// known if `is_seen` is true for the domain.
 pub fn narrow(
     store: &Store,
     filter: &mut EventFilter,
     conditions: EventConditions,
+    is_seen: &dyn Fn(DomainId) -> bool,
 ) -> Result<(), StoreError> {
     let EventConditions { label, work, text } = conditions;
     if text.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX) {
@@ -39,14 +43,19 @@ pub fn narrow(
             "the text to look for is longer than {TEXT_BYTES_MAX} bytes"
         )));
     }
-    filter.schedules = work.map(|work| schedules_of(store, &work)).transpose()?;
+    filter.schedules = work.map(|work| schedules_of(store, &work, is_seen)).transpose()?;
     filter.label = label;
     filter.text = text;
     Ok(())
 }
 
-/// Returns the names of the schedules that do this work.
-fn schedules_of(store: &Store, name: &str) -> Result<BTreeSet<String>, StoreError> {
+/// Returns the names of the schedules that do this work, out of those of the service and of the
+/// domains that are seen.
+fn schedules_of(
+    store: &Store,
+    name: &str,
+    is_seen: &dyn Fn(DomainId) -> bool,
+) -> Result<BTreeSet<String>, StoreError> {
     let work = Work::of_name(name).ok_or_else(|| {
         let names = Work::ALL.map(Work::name).join(", ");
         StoreError::usage(format!(
@@ -56,7 +65,10 @@ fn schedules_of(store: &Store, name: &str) -> Result<BTreeSet<String>, StoreErro
     })?;
     let mut rows = store.catalog.schedules()?;
     // A definition that cannot be read does nothing.
-    rows.retain(|row| definition(row).is_ok_and(|known| known.action.work == work));
+    rows.retain(|row| {
+        owner(row).is_none_or(is_seen)
+            && definition(row).is_ok_and(|known| known.action.work == work)
+    });
     if rows.len() > SCHEDULES_MAX {
         return Err(StoreError::usage(format!(
             "more than {SCHEDULES_MAX} schedules have the action {name}: name a schedule"

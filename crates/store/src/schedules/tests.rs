@@ -631,7 +631,7 @@ fn events_of_the_future_are_computed_for_each_follower() {
     label(store, &a, "web").expect("is labelled");
     let next = |conditions| {
         let mut filter = EventFilter { to: Some(next_hour(60)), ..EventFilter::default() };
-        narrow(store, &mut filter, conditions).expect("is right");
+        narrow(store, &mut filter, conditions, &|_| true).expect("is right");
         list(&filter, 9)
     };
     let none = EventConditions::default();
@@ -648,9 +648,29 @@ fn events_of_the_future_are_computed_for_each_follower() {
 }
 
 #[test]
+fn the_work_of_a_schedule_of_others_is_no_condition() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
+    add(store, "all", &hourly("incremental"), "anna").expect("is added");
+    add_of_domain(store, lab, "mine", &hourly("incremental"), "bert").expect("is added");
+    let check = |is_seen: &dyn Fn(model::DomainId) -> bool, expected: &[&str]| {
+        let work = Some("incremental".to_owned());
+        let conditions = EventConditions { work, ..EventConditions::default() };
+        let mut filter = EventFilter::default();
+        narrow(store, &mut filter, conditions, is_seen).expect("is right");
+        let expected = expected.iter().map(|&name| name.to_owned()).collect();
+        assert_eq!(filter.schedules, Some(expected));
+    };
+    check(&|domain| domain == lab, &["all", "mine"]);
+    check(&|_| false, &["all"]);
+}
+
+#[test]
 fn conditions_that_cannot_be_met_are_refused() {
     let server = TestServer::new();
-    let narrow = |conditions| narrow(&server.store, &mut EventFilter::default(), conditions);
+    let narrow =
+        |conditions| narrow(&server.store, &mut EventFilter::default(), conditions, &|_| true);
     let nap = EventConditions { work: Some("nap".to_owned()), ..EventConditions::default() };
     refused(narrow(nap), "'nap' is not the action of a schedule: give one of incremental");
     let long = EventConditions { text: Some("x".repeat(1001)), ..EventConditions::default() };
