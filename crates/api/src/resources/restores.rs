@@ -18,6 +18,7 @@ use super::events::{self, EventDocument};
 use super::found_node::find_node;
 use super::inventory::find_filespace;
 use crate::call::{Answer, Call};
+use crate::caller::Caller;
 use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Bytes, Empty, Page, Time};
@@ -209,10 +210,13 @@ fn describe(
     }
 }
 
-/// Returns the definitions of all restores, by the names of their schedules.
-fn definitions(desk: &Desk) -> Answer<BTreeMap<String, Definition>> {
-    let all = schedules::readable(desk.store())?.into_iter();
-    let restores = all.filter(|one| one.definition.action.work == Work::Restore);
+/// Returns the definitions of all restores that are no secret of a domain of others, by the names
+/// of their schedules. Such a schedule may have the name of one that was removed.
+fn definitions(desk: &Desk, caller: &Caller) -> Answer<BTreeMap<String, Definition>> {
+    let is_seen = |domain| caller.is_staff() || caller.belongs_to(domain);
+    let mut all = schedules::readable(desk.store())?;
+    all.retain(|one| one.owner.is_none_or(is_seen));
+    let restores = all.into_iter().filter(|one| one.definition.action.work == Work::Restore);
     Ok(restores.map(|one| (one.row.name, one.definition)).collect())
 }
 
@@ -222,7 +226,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<RestoreDocument
     let node = call.query.node.as_ref();
     let node = node.map(|name| find_node(desk, caller, name, (Area::Work, Right::Read)));
     let node = node.transpose()?.map(|found| found.node.id);
-    let (numbering, definitions) = (desk.numbering(caller), definitions(desk)?);
+    let (numbering, definitions) = (desk.numbering(caller), definitions(desk, caller)?);
     let seen = events::sight(desk, caller)?;
     let all = EventFilter { node, seen, ..EventFilter::default() };
     let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Event, first));

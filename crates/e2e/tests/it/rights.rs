@@ -225,7 +225,7 @@ fn an_event_says_nothing_of_a_schedule_of_others_with_the_name_of_its_own() {
     let service = Provider::new();
     let (lab, law) = two_tenants(&service);
     let mut soon = of_lab("x", &json!({ "work": "incremental" }), json!({ "node": "lab-1" }));
-    let at = sys::clock::now().0 + 3_000_000;
+    let at = sys::clock::now().0 + 20_000_000;
     soon["definition"]["timing"]["starts"] = json!({ "once": at });
     lab.post("/v1/schedules", &soon).expect(201);
     let event = || {
@@ -240,6 +240,17 @@ fn an_event_says_nothing_of_a_schedule_of_others_with_the_name_of_its_own() {
     law.post("/v1/schedules", &other).expect(201);
     let seen = event().expect("the event stays");
     assert_eq!((&seen["number"], &seen["work"]), (&opened["number"], &Value::Null));
+    let work_is = |work: &str| {
+        let events = lab.get(&format!("/v1/events?schedule=x&work={work}")).expect(200);
+        events.json()["items"].as_array().unwrap().len()
+    };
+    assert_eq!((work_is("command"), work_is("incremental")), (0, 0));
+    let restore = definition(&json!({ "work": "restore", "objects": ["/secret"] }));
+    let change = json!({ "definition": restore });
+    law.send("PUT", "/v1/schedules/x", Some(&change)).expect(200);
+    let restores = |caller: &Caller| caller.get("/v1/restores").expect(200).json();
+    assert_eq!(restores(&lab)["items"], json!([]));
+    assert_eq!(restores(&service.root)["items"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
