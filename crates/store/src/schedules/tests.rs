@@ -12,13 +12,14 @@ use policy::schedule::event::{EventState, Phase, Report};
 use policy::schedule::{Action, Definition, Occurrence, Work};
 
 use super::errand::Errand;
-use super::followers::Followers;
 use super::*;
 use crate::error::StoreError;
 use crate::lifecycle::audit_trail;
 use crate::nodes::{NodeOrder, NodeSummary};
 use crate::samples::{TestServer, refused};
 use crate::store::Store;
+
+mod of_domains;
 
 const MINUTE: i64 = 60_000_000;
 
@@ -134,41 +135,6 @@ fn only_nodes_of_its_domain_follow_a_schedule_of_a_domain() {
     }
     let more = add_of_domain(store, lab, "more", &hourly("incremental"), "bert");
     refused(more, "which is the maximum");
-}
-
-#[test]
-fn a_schedule_that_got_the_name_of_another_has_followers_of_its_own_only() {
-    let server = TestServer::new();
-    let store = &*server.store;
-    let node = add_node(store, "law-1");
-    label(store, &node, "web").expect("is labelled");
-    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
-    let work = hourly("incremental");
-    let made = add_of_domain(store, lab, "mine", &work, "bert").expect("is added");
-    associate(store, "mine", &[Follower::Label("web".to_owned())], "bert").expect("may follow");
-    let reaches = |rows: &[ScheduleRow]| {
-        let followers = Followers::read(&*store.catalog, rows).expect("are read");
-        !followers.of_node(&node).is_empty()
-    };
-    assert!(!reaches(&[]), "it was made after the schedules were read");
-    assert!(!reaches(std::slice::from_ref(&made.row)));
-    remove(store, "mine", "bert").expect("is removed");
-    add(store, "mine", &work, "anna").expect("is added");
-    associate(store, "mine", &[Follower::Label("web".to_owned())], "anna").expect("may follow");
-    assert!(!reaches(&[made.row]), "the domain is that of the schedule that was read");
-    assert!(reaches(&store.catalog.schedules().expect("are read")));
-}
-
-#[test]
-fn a_definition_that_cannot_be_read_hides_no_other_schedule() {
-    let server = TestServer::new();
-    let store = &*server.store;
-    let kept = add(store, "kept", &hourly("incremental"), "anna").expect("is added");
-    let strange = ScheduleRow { name: "strange".to_owned(), body: "{}".to_owned(), ..kept.row };
-    store.catalog.add_schedule(&strange).expect("is added");
-    refused(list(store, None), "the definition of schedule strange cannot be read");
-    let readable = readable(store).expect("are listed").into_iter();
-    assert_eq!(readable.map(|one| one.row.name).collect::<Vec<_>>(), ["kept"]);
 }
 
 #[test]
@@ -645,25 +611,6 @@ fn events_of_the_future_are_computed_for_each_follower() {
     assert_eq!(next(text), [event("hourly", 1, Some(b.id))]);
     let other = EventFilter { domain: Some(model::DomainId(999)), ..EventFilter::default() };
     assert_eq!(list(&other, 9), []);
-}
-
-#[test]
-fn the_work_of_a_schedule_of_others_is_no_condition() {
-    let server = TestServer::new();
-    let store = &*server.store;
-    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
-    add(store, "all", &hourly("incremental"), "anna").expect("is added");
-    add_of_domain(store, lab, "mine", &hourly("incremental"), "bert").expect("is added");
-    let check = |is_seen: &dyn Fn(model::DomainId) -> bool, expected: &[&str]| {
-        let work = Some("incremental".to_owned());
-        let conditions = EventConditions { work, ..EventConditions::default() };
-        let mut filter = EventFilter::default();
-        narrow(store, &mut filter, conditions, is_seen).expect("is right");
-        let expected = expected.iter().map(|&name| name.to_owned()).collect();
-        assert_eq!(filter.schedules, Some(expected));
-    };
-    check(&|domain| domain == lab, &["all", "mine"]);
-    check(&|_| false, &["all"]);
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! Schedules that belong to domains: nobody else hears of them or depends on them.
+
+use catalog::{EventFilter, Follower, ScheduleRow};
+use model::DomainId;
+
+use super::{add_node, hourly, label};
+use crate::samples::{TestServer, refused};
+use crate::schedules::followers::Followers;
+use crate::schedules::{
+    EventConditions, add, add_of_domain, associate, list, narrow, readable, remove,
+};
+
+#[test]
+fn a_schedule_that_got_the_name_of_another_has_followers_of_its_own_only() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "law-1");
+    label(store, &node, "web").expect("is labelled");
+    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
+    let work = hourly("incremental");
+    let made = add_of_domain(store, lab, "mine", &work, "bert").expect("is added");
+    associate(store, "mine", &[Follower::Label("web".to_owned())], "bert").expect("may follow");
+    let reaches = |rows: &[ScheduleRow]| {
+        let followers = Followers::read(&*store.catalog, rows).expect("are read");
+        !followers.of_node(&node).is_empty()
+    };
+    assert!(!reaches(&[]), "it was made after the schedules were read");
+    assert!(!reaches(std::slice::from_ref(&made.row)));
+    remove(store, "mine", "bert").expect("is removed");
+    add(store, "mine", &work, "anna").expect("is added");
+    associate(store, "mine", &[Follower::Label("web".to_owned())], "anna").expect("may follow");
+    assert!(!reaches(&[made.row]), "the domain is that of the schedule that was read");
+    assert!(reaches(&store.catalog.schedules().expect("are read")));
+}
+
+#[test]
+fn a_definition_that_cannot_be_read_hides_no_other_schedule() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let kept = add(store, "kept", &hourly("incremental"), "anna").expect("is added");
+    let strange = ScheduleRow { name: "strange".to_owned(), body: "{}".to_owned(), ..kept.row };
+    store.catalog.add_schedule(&strange).expect("is added");
+    refused(list(store, None), "the definition of schedule strange cannot be read");
+    let readable = readable(store).expect("are listed").into_iter();
+    assert_eq!(readable.map(|one| one.row.name).collect::<Vec<_>>(), ["kept"]);
+}
+
+#[test]
+fn the_work_of_a_schedule_of_others_is_no_condition() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
+    add(store, "all", &hourly("incremental"), "anna").expect("is added");
+    add_of_domain(store, lab, "mine", &hourly("incremental"), "bert").expect("is added");
+    let check = |is_seen: &dyn Fn(DomainId) -> bool, expected: &[&str]| {
+        let work = Some("incremental".to_owned());
+        let conditions = EventConditions { work, ..EventConditions::default() };
+        let mut filter = EventFilter::default();
+        narrow(store, &mut filter, conditions, is_seen).expect("is right");
+        let expected = expected.iter().map(|&name| name.to_owned()).collect();
+        assert_eq!(filter.schedules, Some(expected));
+    };
+    check(&|domain| domain == lab, &["all", "mine"]);
+    check(&|_| false, &["all"]);
+}
