@@ -72,6 +72,7 @@ fn add_domain(sql: &dyn Sql, name: &str, now: ServerTime) -> Result<PolicyDomain
     }
     let next = "SELECT coalesce(max(id), 0) + 1 FROM domain";
     let id: u32 = sql.one(next, &[], |row| row.get(0))?;
+    schedules::forget_domain(sql, DomainId(id))?;
     let insert = "INSERT INTO domain VALUES(?, ?)";
     sql.execute(insert, &[&id, &name])?;
     let id = DomainId(id);
@@ -87,6 +88,7 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
         return Err(CatalogError::Exists { what: "a node in this domain" });
     }
     schedules::end_associations(sql, &Follower::Domain(domain))?;
+    schedules::forget_domain(sql, domain)?;
     sql.execute("DELETE FROM policy_set WHERE domain = ?", &[&domain.0])?;
     sql.execute("DELETE FROM class_number WHERE domain = ?", &[&domain.0])?;
     sql.execute("DELETE FROM domain_detail WHERE domain = ?", &[&domain.0])?;

@@ -261,6 +261,17 @@ pub(super) fn end_associations(sql: &dyn Sql, follower: &Follower) -> Result<(),
     sql.execute(delete, params![kind, target]).map(drop)
 }
 
+/// Removes the schedules that belong to the domain. The number of a domain is used again, so none
+/// of them may outlive it.
+pub(super) fn forget_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
+    // The document of such a schedule begins with its domain.
+    let own = format!("{{\"domain\":{},%", domain.0);
+    let associations = "DELETE FROM association WHERE lower(schedule) IN
+                        (SELECT lower(name) FROM schedule WHERE body LIKE ?)";
+    sql.execute(associations, params![own])?;
+    sql.execute("DELETE FROM schedule WHERE body LIKE ?", params![own]).map(drop)
+}
+
 fn labels(sql: &dyn Sql, node: Option<NodeId>) -> Result<Vec<(NodeId, String)>, CatalogError> {
     let (condition, node) = match node {
         Some(node) => ("node = ?", i64::from(node.0)),

@@ -236,6 +236,7 @@ macro_rules! conformance {
                 events_are_selected_and_listed_in_portions,
                 events_are_selected_by_nodes_schedules_and_text,
                 events_are_selected_by_who_sees_them,
+                a_domain_has_no_schedule_of_one_before_it,
                 events_of_a_node_end_with_it,
             );
             conformance!(@theme amounts, $new,

@@ -337,6 +337,34 @@ pub(crate) fn events_are_selected_by_who_sees_them(engine: &dyn Engine) {
     assert_eq!(states(&*catalog, &EventFilter::default()).len(), 4);
 }
 
+pub(crate) fn a_domain_has_no_schedule_of_one_before_it(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let lab = catalog.add_domain("LAB", at(1)).expect("is added").id;
+    let label = Follower::Label("web".to_owned());
+    let add_of = |name: &str, domain: u32| {
+        let body = format!("{{\"domain\":{domain},\"definition\":{{}}}}");
+        let row = ScheduleRow { body, ..schedule(name) };
+        catalog.add_schedule(&row).expect("is added");
+        follow(&*catalog, name, &label).expect("follows");
+    };
+    let names = || {
+        let rows = catalog.schedules().expect("are listed").into_iter();
+        let rows = rows.map(|row| row.name).collect::<Vec<_>>();
+        let followed = catalog.associations().expect("are listed").into_iter();
+        assert_eq!(followed.map(|one| one.schedule).collect::<Vec<_>>(), rows);
+        rows
+    };
+    add_of("Mine", lab.0);
+    // The number of this domain begins with that of the other.
+    add_of("other", lab.0 * 10);
+    catalog.remove_domain(lab).expect("is removed");
+    assert_eq!(names(), ["other"]);
+    // A server that knows nothing of domains of schedules has left one behind.
+    add_of("late", lab.0);
+    let next = catalog.add_domain("LAW", at(2)).expect("is added").id;
+    assert_eq!((next, names()), (lab, vec!["other".to_owned()]));
+}
+
 pub(crate) fn events_are_selected_by_nodes_schedules_and_text(engine: &dyn Engine) {
     const NONE: [i64; 0] = [];
     let catalog = engine.open();
