@@ -292,6 +292,11 @@ pub struct Times {
 }
 
 impl Times {
+    /// Returns the number of times in a day.
+    pub fn count(&self) -> usize {
+        self.times.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = Time> {
         self.times.iter().copied()
     }

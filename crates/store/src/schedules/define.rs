@@ -2,7 +2,7 @@
 
 use catalog::{Association, Follower, ScheduleRow, VolumeRow};
 use model::DomainId;
-use policy::schedule::{Action, Definition, LIBRARY, Place, Word, Work};
+use policy::schedule::{Action, Definition, Every, LIBRARY, Place, Starts, Word, Work};
 
 use super::announcement::announce;
 use super::differences::differences;
@@ -17,6 +17,14 @@ use crate::store::Store;
 
 /// Maximum number of schedules that belong to one domain.
 const OF_DOMAIN_MAX: usize = 100;
+/// Maximum number of planned times in a day of a schedule that belongs to a domain.
+const OF_DOMAIN_TIMES_MAX: usize = 96;
+/// Minimum interval between the planned times of such a schedule, in minutes.
+const OF_DOMAIN_MINUTES_MIN: u32 = 15;
+/// Maximum length of the window of such a schedule, in minutes: a day.
+const OF_DOMAIN_WINDOW_MINUTES_MAX: u32 = 1_440;
+/// Maximum number of blackouts of such a schedule.
+const OF_DOMAIN_BLACKOUTS_MAX: usize = 20;
 
 /// A schedule with its followers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,6 +111,7 @@ pub fn add_of_domain(
     if definition.place() == Place::Server {
         return Err(StoreError::usage("a schedule of a domain is work of nodes"));
     }
+    check_cost(definition)?;
     let rows = store.catalog.schedules()?;
     if rows.iter().filter(|row| owner(row) == Some(domain)).count() >= OF_DOMAIN_MAX {
         return Err(StoreError::conflict(format!(
@@ -111,6 +120,32 @@ pub fn add_of_domain(
         )));
     }
     put_new(store, name, (definition, Some(domain)), author)
+}
+
+/// Fails if the schedule is too much for one of a domain: all domains wait for one timetable.
+fn check_cost(definition: &Definition) -> Result<(), StoreError> {
+    let timing = &definition.timing;
+    let is_often = match &timing.starts {
+        Starts::Calendar(calendar) => calendar.times.count() > OF_DOMAIN_TIMES_MAX,
+        Starts::Interval(interval) => {
+            matches!(interval.every, Every::Minutes(count) if count < OF_DOMAIN_MINUTES_MIN)
+        }
+        Starts::Once(_) => false,
+    };
+    let refuse = |what: String| Err(StoreError::usage(format!("a schedule of a domain {what}")));
+    if is_often {
+        return refuse(format!(
+            "starts at most {OF_DOMAIN_TIMES_MAX} times a day, or every {OF_DOMAIN_MINUTES_MIN} \
+             minutes"
+        ));
+    }
+    if timing.window_minutes > OF_DOMAIN_WINDOW_MINUTES_MAX {
+        return refuse(format!("has a window of at most {OF_DOMAIN_WINDOW_MINUTES_MAX} minutes"));
+    }
+    if timing.blackouts.len() > OF_DOMAIN_BLACKOUTS_MAX {
+        return refuse(format!("has at most {OF_DOMAIN_BLACKOUTS_MAX} blackouts"));
+    }
+    Ok(())
 }
 
 fn put_new(
@@ -154,6 +189,9 @@ pub fn change(
             "schedule {} cannot move between nodes and the server; define another schedule",
             old.row.name
         )));
+    }
+    if old.owner.is_some() {
+        check_cost(definition)?;
     }
     check_objects(store, definition)?;
     let now = sys::clock::now();

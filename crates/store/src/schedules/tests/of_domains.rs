@@ -2,12 +2,13 @@
 
 use catalog::{EventFilter, Follower, ScheduleRow};
 use model::DomainId;
+use policy::schedule::{Blackout, Definition, Starts};
 
 use super::{add_node, hourly, label};
 use crate::samples::{TestServer, refused};
 use crate::schedules::followers::Followers;
 use crate::schedules::{
-    EventConditions, add, add_of_domain, associate, list, narrow, readable, remove,
+    EventConditions, add, add_of_domain, associate, change, list, narrow, readable, remove,
 };
 
 #[test]
@@ -62,4 +63,58 @@ fn the_work_of_a_schedule_of_others_is_no_condition() {
     };
     check(&|domain| domain == lab, &["all", "mine"]);
     check(&|_| false, &["all"]);
+}
+
+#[test]
+fn a_schedule_of_a_domain_is_bounded_in_what_it_costs_all() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let lab = crate::domains::add(store, "LAB", "anna").expect("is made").domain.id;
+    add_of_domain(store, lab, "mine", &hourly("incremental"), "bert").expect("is added");
+    let altered = |alter: &dyn Fn(&mut Definition)| {
+        let mut definition = hourly("incremental");
+        alter(&mut definition);
+        definition
+    };
+    let starts = |text: String| -> Starts { serde_json::from_str(&text).expect("are starts") };
+    let every = |minutes: u32| {
+        starts(format!(
+            r#"{{"interval":{{"first":"2026-01-01T00:00","every":{{"minutes":{minutes}}}}}}}"#
+        ))
+    };
+    let daily = |count: u32| {
+        let times = (0..count).map(|number| format!("{:02}:{:02}", number / 60, number % 60));
+        let times = times.collect::<Vec<_>>().join(",");
+        starts(format!(r#"{{"calendar":{{"times":"{times}"}}}}"#))
+    };
+    let blackout = || -> Blackout { "2026-12-24..2026-12-26".parse().expect("a blackout") };
+    let blackouts = |count: usize| (0..count).map(|_| blackout()).collect::<Vec<_>>();
+    for (most, more, what) in [
+        (
+            altered(&|one| one.timing.starts = every(15)),
+            altered(&|one| one.timing.starts = every(14)),
+            "every 15 minutes",
+        ),
+        (
+            altered(&|one| one.timing.starts = daily(96)),
+            altered(&|one| one.timing.starts = daily(97)),
+            "at most 96 times a day",
+        ),
+        (
+            altered(&|one| one.timing.window_minutes = 1440),
+            altered(&|one| one.timing.window_minutes = 1441),
+            "a window of at most 1440 minutes",
+        ),
+        (
+            altered(&|one| one.timing.blackouts = blackouts(20)),
+            altered(&|one| one.timing.blackouts = blackouts(21)),
+            "at most 20 blackouts",
+        ),
+    ] {
+        refused(add_of_domain(store, lab, "more", &more, "bert"), what);
+        refused(change(store, "mine", &more, "bert"), what);
+        change(store, "mine", &most, "bert").expect(what);
+    }
+    let often = altered(&|one| one.timing.starts = every(1));
+    add(store, "all", &often, "anna").expect("those who run the service may");
 }
