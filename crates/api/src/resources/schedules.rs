@@ -25,17 +25,18 @@ use crate::routes::Routes;
 
 /// Fields of a schedule that change by themselves.
 const VOLATILE: &[&str] = &["next_runs"];
-/// Fields of definitions that are not kept where they have their defaults.
-const DEFAULTS: [&str; 9] = [
-    "blackouts",
-    "description",
-    "duration_max_minutes",
-    "last_day",
-    "months",
-    "objects",
-    "options",
-    "weekdays",
-    "weeks",
+/// Fields of definitions that are not kept where they have their defaults, each with a field that
+/// is always beside it.
+const DEFAULTS: [(&str, &str); 9] = [
+    ("blackouts", "starts"),
+    ("description", "zone"),
+    ("duration_max_minutes", "zone"),
+    ("last_day", "starts"),
+    ("months", "times"),
+    ("objects", "work"),
+    ("options", "work"),
+    ("weekdays", "times"),
+    ("weeks", "times"),
 ];
 /// Field with days of the month, beside which days of the week mean nothing.
 const DAYS: &str = "month_days";
@@ -170,12 +171,17 @@ pub(super) fn parse(definition: &Value) -> Answer<Definition> {
 }
 
 /// Returns a field that was given and is not kept. Programs pass over fields that they do not know,
-/// so that newer ones can add some. A person who misspells a field has to learn of it.
+/// so that newer ones can add some. A person who misspells a field has to learn of it. A field with
+/// null is one that was not given.
 fn stray(given: &Value, kept: &Value) -> Option<String> {
     match (given, kept) {
         (Value::Object(given), Value::Object(kept)) => given.iter().find_map(|(name, value)| {
-            let is_default = DEFAULTS.contains(&&name[..])
-                && !(name.starts_with("week") && kept.contains_key(DAYS));
+            let is_here = |(field, beside): &(&str, &str)| {
+                *field == name.as_str() && kept.contains_key(*beside)
+            };
+            let is_default = value.is_null()
+                || DEFAULTS.iter().any(is_here)
+                    && !(name.starts_with("week") && kept.contains_key(DAYS));
             match kept.get(name) {
                 Some(kept) => stray(value, kept),
                 None => (!is_default).then(|| name.clone()),
@@ -449,12 +455,15 @@ mod tests {
             ("/timing", "last_day", json!("2027-01-31")),
             ("/timing/starts/calendar", "weekdays", json!("mon-fri")),
             ("/timing/starts/calendar", "month_days", json!("1,15")),
+            ("/timing/starts/calendar", "month_days", json!(null)),
         ] {
             assert_eq!(with(pointer, name, value), Ok(()), "{name}");
         }
         for (pointer, name) in [
             ("", "retrys"),
             ("", "window_minutes"),
+            ("", "last_day"),
+            ("/timing", "objects"),
             ("/action", "option"),
             ("/timing", "zone"),
             ("/timing/starts/calendar", "weekday"),
