@@ -395,7 +395,7 @@ fn make(call: &mut Call<Empty, Empty, NewScheduleBody>) -> Answer<ScheduleDocume
         None => schedules::add(store, &body.name, &definition, author)?,
     };
     if !followers.is_empty() {
-        schedule = schedules::associate(store, &body.name, &followers, author)?;
+        schedule = schedules::associate_found(store, &schedule, &followers, author)?;
     }
     call.desk.office.announce()?;
     describe_one(&call.desk, &call.caller, schedule)
@@ -419,13 +419,15 @@ fn remove(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<Empty> {
 }
 
 fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<ScheduleDocument> {
-    let mut schedule = find(&call.desk, &call.caller, &call.path.schedule)?;
     let (store, author, name) = (call.desk.store(), &call.caller.name, &call.path.schedule);
+    find(&call.desk, &call.caller, name)?;
     let added = parse_followers(&call.desk, &call.caller, &call.body.add)?;
     let removed = parse_followers(&call.desk, &call.caller, &call.body.remove)?;
+    // Finding the nodes takes long: the schedule may be another one by now.
+    let mut schedule = find(&call.desk, &call.caller, name)?;
     if !added.is_empty() {
         check_reach_in(&call.caller, &schedule.definition, subject(&schedule))?;
-        schedule = schedules::associate(store, name, &added, author)?;
+        schedule = schedules::associate_found(store, &schedule, &added, author)?;
     }
     if !removed.is_empty() {
         schedule = schedules::dissociate(store, name, &removed, author)?;

@@ -231,7 +231,22 @@ pub fn associate(
     followers: &[Follower],
     author: &str,
 ) -> Result<Schedule, StoreError> {
+    associate_found(store, &find(store, name)?, followers, author)
+}
+
+/// Associates a schedule that was found before with nodes. Fails if its name is that of another
+/// domain's schedule meanwhile.
+pub fn associate_found(
+    store: &Store,
+    found: &Schedule,
+    followers: &[Follower],
+    author: &str,
+) -> Result<Schedule, StoreError> {
+    let name = &found.row.name;
     let schedule = find(store, name)?;
+    if schedule.owner != found.owner {
+        return Err(unknown(name));
+    }
     let Schedule { row, definition, owner, .. } = &schedule;
     check_followers(store, &row.name, (definition, *owner), followers)?;
     for follower in followers {

@@ -8,7 +8,8 @@ use super::{add_node, hourly, label};
 use crate::samples::{TestServer, refused};
 use crate::schedules::followers::Followers;
 use crate::schedules::{
-    EventConditions, add, add_of_domain, associate, change, list, narrow, readable, remove,
+    EventConditions, add, add_of_domain, associate, associate_found, change, list, narrow,
+    readable, remove,
 };
 
 #[test]
@@ -117,4 +118,22 @@ fn a_schedule_of_a_domain_is_bounded_in_what_it_costs_all() {
     }
     let often = altered(&|one| one.timing.starts = every(1));
     add(store, "all", &often, "anna").expect("those who run the service may");
+}
+
+#[test]
+fn followers_are_not_for_another_schedule_with_the_same_name() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let add_domain =
+        |name: &str| crate::domains::add(store, name, "anna").expect("is made").domain.id;
+    let [lab, law] = ["LAB", "LAW"].map(add_domain);
+    let web = [Follower::Label("web".to_owned())];
+    let found = add_of_domain(store, lab, "mine", &hourly("incremental"), "bert");
+    let found = found.expect("is added");
+    associate_found(store, &found, &web, "bert").expect("may follow");
+    remove(store, "mine", "bert").expect("is removed");
+    add_of_domain(store, law, "mine", &hourly("incremental"), "carl").expect("is added");
+    refused(associate_found(store, &found, &web, "bert"), "there is no schedule mine");
+    let left = list(store, Some("mine")).expect("is listed").remove(0);
+    assert_eq!((left.owner, left.followers), (Some(law), Vec::new()));
 }
