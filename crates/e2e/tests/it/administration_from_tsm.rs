@@ -35,7 +35,7 @@ fn lines(server: &Server, command: &str) -> Vec<String> {
 
 /// Runs a command that ends with `code`, and says `text` on standard output.
 #[track_caller]
-fn refused(server: &Server, command: &str, code: i32, text: &str) {
+pub(crate) fn refused(server: &Server, command: &str, code: i32, text: &str) {
     let outcome = dsmadmc(server, &[command]).expect(&[code]);
     assert!(outcome.stdout.contains(text), "{outcome}");
     assert!(outcome.stdout.contains(&format!("ANS8001I Return code {code}.")), "{outcome}");

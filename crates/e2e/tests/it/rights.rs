@@ -4,6 +4,7 @@ use e2e::harness::Outcome;
 use e2e::harness::api::Caller;
 use serde_json::{Value, json};
 
+use crate::administration_from_tsm::refused as tsm_refuses;
 use crate::api::{Provider, fields};
 use crate::at_work::{enrol, until};
 use crate::scene::plant_files;
@@ -173,6 +174,8 @@ fn a_tenant_defines_schedules_for_own_nodes_only() {
     assert_eq!(schedules_of(&service.root, "law-1"), [""; 0]);
     let shown = service.server.admin(&["schedule", "show", "nightly"]);
     assert_eq!((&shown["domain"], &shown["followed_by"]), (&json!("LAB"), &json!(["lab-1"])));
+    let copy = "copy sched standard nightly standard other";
+    tsm_refuses(&service.server, copy, 9, "schedule nightly belongs to domain LAB");
     let node = lab.get("/v1/nodes/lab-1").expect(200).json();
     assert_eq!(node["schedules"], json!(["id", "nightly"]));
     // A node that leaves the domain takes nothing along.

@@ -63,6 +63,12 @@ fn missing(what: &str) -> CommandError {
 fn copy_schedule(admin: &mut Admin, from: &str, to: &str) -> Result<Message, CommandError> {
     let found = admin.schedules(Some(from))?.pop();
     let schedule = found.ok_or_else(|| missing(&format!("there is no schedule {from}")))?;
+    if let Some(domain) = &schedule.domain {
+        // The copy would be a schedule of the service, which nodes of all domains can follow.
+        let text =
+            format!("schedule {from} belongs to domain {domain}: its administrators copy it");
+        return Err(client::ClientError::new(client::ErrorKind::Refused, text).into());
+    }
     admin.put_schedule(to, &schedule.definition, true)?;
     Ok(Message::done("ANR2503I", format!("Schedule {from} copied to schedule {to}.")))
 }
