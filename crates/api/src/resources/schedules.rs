@@ -292,7 +292,7 @@ fn describe_one(desk: &Desk, caller: &Caller, schedule: Schedule) -> Answer<Sche
     Ok(describe(&View::read(desk, caller)?, schedule))
 }
 
-/// What the right to change the schedule is about.
+/// Subject of the right to change the schedule.
 fn subject(schedule: &Schedule) -> Subject {
     schedule.owner.map_or(Subject::Service, Subject::Domain)
 }
