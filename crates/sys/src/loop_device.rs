@@ -10,6 +10,7 @@ const TRIES: u32 = 64;
 /// Numbers of the requests. Source: Linux, `include/uapi/linux/loop.h`.
 const CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const CONFIGURE: libc::c_ulong = 0x4c0a;
+const GET_STATUS: libc::c_ulong = 0x4c05;
 const READ_ONLY: u32 = 1;
 /// The device ends when nobody uses it any more.
 const AUTOCLEAR: u32 = 4;
@@ -115,6 +116,18 @@ impl LoopDevice {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Returns the device and the inode number of the file behind the loop device at `path`, as `stat`
+/// tells them; `None` if it cannot be asked.
+pub(crate) fn identity_behind(path: &Path) -> Option<(u64, u64)> {
+    let device = File::open(path).ok()?;
+    let mut told = std::mem::MaybeUninit::<Settings>::zeroed();
+    // SAFETY: the kernel writes one `Settings`, for which there is room.
+    let status = unsafe { libc::ioctl(device.as_raw_fd(), GET_STATUS, told.as_mut_ptr()) };
+    // SAFETY: it has numbers only, and all of its bytes are set.
+    let told = unsafe { told.assume_init() };
+    (status == 0).then_some((told.device, told.inode))
 }
 
 /// Makes the file of a loop device where nobody else does, such as in a container.

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
+use crate::loop_device;
 use crate::mount::{self, ProcessMount};
 
 /// Number of overlayfs, as `statfs` tells it.
@@ -76,8 +77,9 @@ fn of_process(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)
     }
     let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
     for thread in threads.map(|thread| Path::new("/proc").join(thread.file_name())) {
-        if thread != process {
-            of_thread(&thread, device_id, take);
+        // They share what is open and mapped.
+        if thread != process && of_thread(&thread, device_id, take) {
+            return;
         }
     }
 }
@@ -104,6 +106,7 @@ fn may_see_all(status: &[u8]) -> bool {
 
 /// Visits the files that the process holds open for writing.
 fn open(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
+    let mut table = None;
     for entry in fs::read_dir(process.join("fd"))? {
         let link = entry?.path();
         // The link has the permissions that the process has for the file.
@@ -111,9 +114,9 @@ fn open(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) -> i
             fs::symlink_metadata(&link).is_ok_and(|link| link.permissions().mode() & 0o200 != 0);
         if is_writable && let Some(mut file) = named(&link) {
             if file.may_be_on(device_id) {
-                file.mount = mount_of(process, link.file_name().unwrap_or_default());
+                file.mount = mount_of(process, link.file_name().unwrap_or_default(), &mut table);
                 take(file);
-            } else if is_in_overlay(&link)
+            } else if is_in_overlay(&link, &file)
                 && let Some(file) = layer_file(process, &link, &file)
             {
                 // Each container has some that cannot be found. The kernel reports what is written
@@ -138,10 +141,13 @@ fn named(link: &Path) -> Option<WritableFile> {
     Some(WritableFile { path, identity: Some((status.dev(), status.ino())), mount: None })
 }
 
-/// Returns true if the file that a link in `/proc` leads to belongs to an overlay.
-fn is_in_overlay(link: &Path) -> bool {
+/// Returns true if `file`, to which a link in `/proc` leads, belongs to an overlay.
+fn is_in_overlay(link: &Path, file: &WritableFile) -> bool {
+    // An overlay has no block device. Those that have one need not be asked.
+    let may_be = file.identity.is_some_and(|(device, _)| rustix::fs::major(device) == 0);
     // The number is sign extended or not, by architecture and kernel.
-    rustix::fs::statfs(link).is_ok_and(|told| told.f_type & 0xffff_ffff == OVERLAY)
+    let is_overlay = |told: rustix::fs::StatFs| told.f_type & 0xffff_ffff == OVERLAY;
+    may_be && rustix::fs::statfs(link).is_ok_and(is_overlay)
 }
 
 /// Finds the file that the kernel writes to in place of `file`, which belongs to an overlay and
@@ -155,7 +161,12 @@ fn layer_file(process: &Path, link: &Path, file: &WritableFile) -> Option<Writab
         let table = fs::read(process.join("mountinfo")).ok()?;
         mount::mount_with_id(&table, id.as_bytes())
     };
-    let mount = seen_by(Path::new("/proc/self")).or_else(|| seen_by(process))?;
+    let own = Path::new("/proc/self");
+    let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
+    // The table of a container is short, and that of its host is long.
+    let is_ours = namespace(process) == namespace(own);
+    let (likely, other) = if is_ours { (own, process) } else { (process, own) };
+    let mount = seen_by(likely).or_else(|| seen_by(other))?;
     let path = path_in_layer(&file.path, &mount)?;
     let status = fs::symlink_metadata(OsStr::from_bytes(&path)).ok()?;
     let identity = Some((status.dev(), status.ino()));
@@ -175,12 +186,21 @@ fn without_slash(path: &[u8]) -> &[u8] {
     path.strip_suffix(b"/").unwrap_or(path)
 }
 
-fn mount_of(process: &Path, descriptor: &OsStr) -> Option<ProcessMount> {
+/// Returns the mount through which the process has opened a file. `table` is the table of its
+/// mounts, once it is read.
+fn mount_of(
+    process: &Path,
+    descriptor: &OsStr,
+    table: &mut Option<Vec<u8>>,
+) -> Option<ProcessMount> {
     let told = fs::read(process.join("fdinfo").join(descriptor)).ok()?;
     let id = told
         .split(|&byte| byte == b'\n')
         .find_map(|line| line.strip_prefix(b"mnt_id:"))?;
-    mount::mount_with_id(&fs::read(process.join("mountinfo")).ok()?, id.trim_ascii())
+    if table.is_none() {
+        *table = fs::read(process.join("mountinfo")).ok();
+    }
+    mount::mount_with_id(table.as_ref()?, id.trim_ascii())
 }
 
 /// Visits the files that the process has mapped so that its writes go to the file. Returns true if
@@ -197,7 +217,7 @@ fn mapped(process: &Path, device_id: u64, take: &mut dyn FnMut(WritableFile)) ->
         let Some(file) = named(&link) else { continue };
         if file.may_be_on(device_id) {
             take(file);
-        } else if is_in_overlay(&link) {
+        } else if is_in_overlay(&link, &file) {
             // Nothing else tells of what is written through a mapping.
             let found = layer_file(process, &link, &file);
             take(found.unwrap_or(WritableFile { identity: None, ..file }));
@@ -226,11 +246,15 @@ fn behind_loop_devices(take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
         let device = device?.path();
         let Ok(mut path) = fs::read(device.join("loop/backing_file")) else { continue };
         path.truncate(path.trim_ascii_end().len());
-        let identity = fs::metadata(OsStr::from_bytes(&path))
+        let here = fs::metadata(OsStr::from_bytes(&path))
             .ok()
             .map(|status| (status.dev(), status.ino()));
-        if identity.is_some() || may_be_elsewhere(&path, &device) {
+        if may_be_elsewhere(&path, &device) {
+            let node = Path::new("/dev").join(device.file_name().unwrap_or_default());
+            let identity = loop_device::identity_behind(&node).or(here);
             take(WritableFile { path, identity, mount: None });
+        } else if here.is_some() {
+            take(WritableFile { path, identity: here, mount: None });
         }
     }
     Ok(())

@@ -107,7 +107,8 @@ pub struct ChangeGroup(File);
 impl ChangeGroup {
     /// Watches the file system that `root` lies in. Needs root.
     pub fn watch(root: &impl AsFd) -> io::Result<Self> {
-        let report = libc::FAN_REPORT_FID | libc::FAN_REPORT_DIR_FID | libc::FAN_REPORT_NAME;
+        // Without the names, the changes of the entries of a directory merge.
+        let report = libc::FAN_REPORT_FID | libc::FAN_REPORT_DIR_FID;
         let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | report;
         let of_events = libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC;
         // SAFETY: the call takes numbers only.

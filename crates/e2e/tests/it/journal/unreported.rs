@@ -65,11 +65,11 @@ fn a_loop_device_of_a_container_leads_to_a_walk() {
     let Some(site) = Site::ext4() else { return };
     let site = site.anchored();
     let (tree, inside) = (site.top().join("tree"), site.scene.scratch.folder("inside"));
-    File::create(tree.join("disk")).unwrap().set_len(4 << 20).unwrap();
+    File::create(tree.join("loop-file")).unwrap().set_len(4 << 20).unwrap();
     site.by_journal();
     let made = Command::new("unshare")
         .args(["--mount", "sh", "-ec"])
-        .arg("mount --bind \"$1\" \"$2\"; losetup --find --show \"$2/disk\"")
+        .arg("mount --bind \"$1\" \"$2\"; losetup --find --show \"$2/loop-file\"")
         .arg("sh")
         .args([&tree, &inside])
         .output()
@@ -101,12 +101,16 @@ handle, mount = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(12
 if libc.name_to_handle_at(-100, path.encode(), handle, ctypes.byref(mount), 0) != 0:
     sys.exit("no handle: " + os.strerror(ctypes.get_errno()))
 top = os.open(folder, os.O_RDONLY)
-os.sync()
-open("/proc/sys/vm/drop_caches", "w").write("2")
-file = libc.open_by_handle_at(top, handle, os.O_WRONLY | os.O_APPEND)
-if file < 0:
-    sys.exit("not opened: " + os.strerror(ctypes.get_errno()))
-if os.readlink("/proc/self/fd/%d" % file) != "/":
+for _ in range(50):
+    os.sync()
+    open("/proc/sys/vm/drop_caches", "w").write("2")
+    file = libc.open_by_handle_at(top, handle, os.O_WRONLY | os.O_APPEND)
+    if file < 0:
+        sys.exit("not opened: " + os.strerror(ctypes.get_errno()))
+    if os.readlink("/proc/self/fd/%d" % file) == "/":
+        break
+    os.close(file)
+else:
     sys.exit("the kernel knows the path of the file")
 os.write(file, b"more")
 "#;
