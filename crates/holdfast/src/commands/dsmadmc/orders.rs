@@ -67,7 +67,7 @@ fn copy_schedule(admin: &mut Admin, from: &str, to: &str) -> Result<Message, Com
         // The copy would be a schedule of the service, which nodes of all domains can follow.
         let text =
             format!("schedule {from} belongs to domain {domain}: its administrators copy it");
-        return Err(client::ClientError::new(client::ErrorKind::Refused, text).into());
+        return Err(client::ClientError::new(ErrorKind::Refused, text).into());
     }
     admin.put_schedule(to, &schedule.definition, true)?;
     Ok(Message::done("ANR2503I", format!("Schedule {from} copied to schedule {to}.")))
