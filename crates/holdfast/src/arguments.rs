@@ -222,8 +222,12 @@ fn command_meant(
     if let Some(found) = plural_in(named, group, word, after) {
         return Some(question(&[found]));
     }
-    if let Some(found) = few(elsewhere(whole, &|name| name == word, after)) {
-        return Some(question(&found));
+    let exact = elsewhere(whole, &|name| name == word, after);
+    if !exact.is_empty() {
+        let all = [lists_elsewhere(whole, word, after), exact.clone()].concat();
+        if let Some(found) = few(all).or_else(|| few(exact)) {
+            return Some(question(&found));
+        }
     }
     let path_in = |name: &str| {
         let inner = group.find_subcommand(name)?;
@@ -284,9 +288,8 @@ fn plural_in(named: &str, group: &clap::Command, word: &str, after: &[OsString])
     }
 }
 
-/// Returns the commands anywhere of which `word` is the plural, which asks for their lists, or the
-/// beginning.
-fn loosely_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Option<Vec<String>> {
+/// Returns the commands anywhere of which `word` is the plural, which asks for their lists.
+fn lists_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Vec<String> {
     let singular = singular_of(word);
     let listed = |path: String| {
         if path.rsplit(' ').next() != Some(singular.as_str()) {
@@ -297,8 +300,12 @@ fn loosely_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> O
         command.find_subcommand("list").map(|_| format!("{path} list"))
     };
     let groups = elsewhere(whole, &|name| name == singular, after);
-    let plural = few(groups.into_iter().filter_map(listed).collect());
-    plural.or_else(|| {
+    groups.into_iter().filter_map(listed).collect()
+}
+
+/// Returns the commands anywhere of which `word` is the plural or the beginning.
+fn loosely_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> Option<Vec<String>> {
+    few(lists_elsewhere(whole, word, after)).or_else(|| {
         let begins = |name: &str| word.len() >= BEGINNING_BYTES_MIN && name.starts_with(word);
         few(elsewhere(whole, &begins, after))
     })

@@ -82,11 +82,12 @@ pub(super) static COMMANDS: &[Command] = &[
             need("option_name", ValueKind::Text),
             need("option_value", ValueKind::Text),
             may("Force", ValueKind::YesNo),
-            may("SEQnumber", ValueKind::Text).accepted("an option has one value"),
+            may("SEQnumber", ValueKind::Text),
         ],
         define_option,
         "`admin optionset update --option`; TSM's values become those of Holdfast's settings; a \
-         statement of INCLEXCL comes after those before it",
+         statement of INCLEXCL comes after those before it, and takes no SEQnumber; an option has \
+         one value, whatever SEQnumber says",
     ),
     command(
         "DELete",
