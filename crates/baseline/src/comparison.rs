@@ -206,4 +206,4 @@ fn change(before: f64, after: f64) -> Option<Change> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,4 +1,4 @@
-//! Real backups beside their predictions: what a prediction is worth on this host, and what to
+//! Real runs beside their predictions: what a prediction is worth on this host, and what to
 //! correct in the next one.
 
 use std::fs;
@@ -26,24 +26,36 @@ const FITTED: usize = 5;
 /// the rates of the host are.
 const TELLING_SECS: f64 = 0.5;
 
-/// A real backup.
+/// Kind of a real run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutcomeKind {
+    /// A backup of files.
+    Backup,
+    /// A restore of files.
+    Restore,
+    /// An image backup.
+    Image,
+}
+
+/// A real run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Paths that were backed up, in the form of [`crate::Place::path`].
+    pub kind: OutcomeKind,
+    /// Paths of the places that were backed up or restored, in the form of [`crate::Place::path`].
     pub paths: Vec<String>,
     /// Time of its end, in microseconds since 1970.
     pub at_micros: i64,
     pub inspected: u64,
-    /// Objects with new content or attributes.
+    /// Objects with new content or attributes, or that were restored.
     pub changed: u64,
-    /// Bytes of the files that were read.
+    /// Bytes of the files or blocks that were read, or restored.
     pub bytes: u64,
     /// The part of them that the server did not have.
     pub new_bytes: u64,
     pub elapsed_secs: f64,
 }
 
-/// A real backup with its prediction.
+/// A real run with its prediction.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     pub at_micros: i64,
@@ -52,10 +64,10 @@ pub struct Comparison {
     pub inspected: u64,
     pub changed: u64,
     pub bytes: u64,
-    /// Time predicted for what the backup had to do, with what was known before it.
+    /// Time predicted for what the run had to do, with what was known before it.
     pub predicted_secs: f64,
     pub elapsed_secs: f64,
-    /// The part of the prediction without the correction by earlier backups.
+    /// The part of the prediction without the correction by earlier runs.
     pub uncorrected_secs: f64,
 }
 
@@ -88,7 +100,7 @@ impl History {
         store(home, REPORT, report)
     }
 
-    /// Compares a real backup with what `report` predicts for it, and keeps the comparison. Returns
+    /// Compares a real run with what `report` predicts for it, and keeps the comparison. Returns
     /// `None` if the report is about other paths.
     pub fn compare(
         &mut self,
@@ -125,7 +137,7 @@ impl History {
         })
     }
 
-    /// Returns the factor by which real backups of one kind took longer than predicted: the
+    /// Returns the factor by which real runs of one kind took longer than predicted: the
     /// geometric mean of the last ones, with their standard deviation. Short ones do not count.
     pub fn fitted(&self, work: Work) -> Option<Estimate> {
         let is_telling =
@@ -139,23 +151,25 @@ impl History {
         let count = crate::to_f64(ratios.len() as u64);
         let mean = ratios.iter().sum::<f64>() / count;
         let squares: f64 = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum();
-        let deviation = if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.15 };
+        let deviation =
+            if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { pipeline::deviation(work) };
         Some(Estimate { value: mean.exp(), error: mean.exp() * deviation })
     }
 }
 
-/// Returns the kind of a real backup.
+/// Returns the kind of work that a real run was.
 fn work(outcome: &Outcome) -> Work {
-    if outcome.changed == 0 {
-        Work::Unchanged
-    } else if outcome.changed.saturating_mul(10) >= outcome.inspected.saturating_mul(9) {
-        Work::First
-    } else {
-        Work::Day
+    let is_most = outcome.changed.saturating_mul(10) >= outcome.inspected.saturating_mul(9);
+    match outcome.kind {
+        OutcomeKind::Restore => Work::Restore,
+        OutcomeKind::Image => Work::Image,
+        OutcomeKind::Backup if outcome.changed == 0 => Work::Unchanged,
+        OutcomeKind::Backup if is_most => Work::First,
+        OutcomeKind::Backup => Work::Day,
     }
 }
 
-/// Returns the predicted time of what a backup had to do. The places are done one after the other,
+/// Returns the predicted time of what a run had to do. The places are done one after the other,
 /// and share the work in proportion to their objects.
 fn uncorrected(report: &Report, outcome: &Outcome, work: Work) -> f64 {
     let places = report.places.iter().filter(|place| outcome.paths.contains(&place.path));
@@ -169,12 +183,20 @@ fn uncorrected(report: &Report, outcome: &Outcome, work: Work) -> f64 {
     seconds.sum()
 }
 
-/// Returns the part `share` of what a backup did. Its bytes and files are split into small and
+/// Returns the part `share` of what a run did. Its bytes and files are split into small and
 /// large ones as the whole tree is.
 fn amount(facts: &Facts, outcome: &Outcome, work: Work, share: f64) -> Amount {
     let [inspected, changed, bytes] = [outcome.inspected, outcome.changed, outcome.bytes]
         .map(|count| crate::to_f64(count) * share);
     let part = |own: f64, whole: f64| if whole > 0.0 { own / whole } else { 0.0 };
+    // Nobody could know before how much of a day's changes, or of a disk's blocks, is new. Of a
+    // whole tree it is predicted.
+    let new_share = matches!(work, Work::Day | Work::Image)
+        .then(|| part(crate::to_f64(outcome.new_bytes) * share, bytes));
+    if work == Work::Image {
+        let large = Files { count: 0.0, bytes };
+        return Amount { large, new_share, ..Amount::default() };
+    }
     let large_bytes = bytes * part(facts.large.bytes, facts.bytes());
     let large = Files {
         count: facts.large.count * part(large_bytes, facts.large.bytes),
@@ -183,10 +205,6 @@ fn amount(facts: &Facts, outcome: &Outcome, work: Work, share: f64) -> Amount {
     let files_share = part(facts.small.count + facts.large.count, facts.objects);
     let files = changed * files_share;
     let small = Files { count: (files - large.count).max(0.0), bytes: bytes - large_bytes };
-    // Nobody could know before how much of a day's changes is new. Of a whole tree it is
-    // predicted.
-    let new_share =
-        (work == Work::Day).then(|| part(crate::to_f64(outcome.new_bytes) * share, bytes));
     Amount {
         new_share,
         objects: inspected,
@@ -214,6 +232,7 @@ fn store(home: &Path, name: &str, document: &impl Serialize) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::tests::document;
 
     fn comparison(work: Work, ratio: f64) -> Comparison {
         Comparison {
@@ -266,6 +285,7 @@ mod tests {
     fn the_kind_of_a_backup_is_what_it_had_to_do() {
         let of = |inspected, changed| {
             let outcome = Outcome {
+                kind: OutcomeKind::Backup,
                 paths: Vec::new(),
                 at_micros: 0,
                 inspected,
@@ -277,6 +297,46 @@ mod tests {
             work(&outcome)
         };
         assert_eq!([of(10, 0), of(10, 1), of(10, 9)], [Work::Unchanged, Work::Day, Work::First]);
+    }
+
+    /// Restores differ much among themselves, so one of them says little about the next.
+    #[test]
+    fn one_run_leaves_the_range_as_wide_as_it_was() {
+        for (work, deviation) in [(Work::Restore, 0.7), (Work::First, 0.15)] {
+            let history = History { comparisons: vec![comparison(work, 2.0)] };
+            let fitted = history.fitted(work).expect("there is one");
+            assert!((fitted.error / fitted.value - deviation).abs() < 1e-9, "{fitted:?}");
+        }
+    }
+
+    /// The disk of the report reads 200 MB in a second; its network carries some hundred bytes.
+    #[test]
+    fn restores_and_images_are_compared_with_predictions_for_what_they_did() {
+        let report: Report = serde_json::from_value(document("/home")).expect("a report");
+        let compared = |kind, bytes, new_bytes| {
+            let outcome = Outcome {
+                kind,
+                paths: vec!["/home".to_owned()],
+                at_micros: 0,
+                inspected: 1000,
+                changed: 1000,
+                bytes,
+                new_bytes,
+                elapsed_secs: 12.0,
+            };
+            let found = History::default().comparison(&report, &outcome);
+            found.expect("the path was measured")
+        };
+        let whole = compared(OutcomeKind::Restore, 2_000_000_000, 0);
+        let half = compared(OutcomeKind::Restore, 1_000_000_000, 0);
+        assert_eq!([whole.work, half.work], [Work::Restore; 2]);
+        let ratio = half.predicted_secs / whole.predicted_secs;
+        assert!((ratio - 0.5).abs() < 0.01, "{whole:?} {half:?}");
+        let again = compared(OutcomeKind::Image, 2_000_000_000, 0);
+        assert_eq!(again.work, Work::Image);
+        assert!((10.0..10.5).contains(&again.predicted_secs), "reading is all: {again:?}");
+        let first = compared(OutcomeKind::Image, 2_000_000_000, 2_000_000_000);
+        assert!(first.predicted_secs > 1e6, "everything is sent: {first:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!
 //!   kept Reports --> comparison (pure) --> Trend: the main figures over time
 //!
-//!   a real backup --> history --> how far predictions were off --> the next prediction
+//!   a real run --> history --> how far predictions were off --> the next prediction
 //! ```
 //!
 //! 1. Nothing of the user is written: files of the measurement have no names, or lie in a folder of
@@ -44,7 +44,7 @@ mod walks;
 pub use comparison::{Change, Column, MARKED_PER_CENT, Note, Row, Trend, Unit, compare};
 pub use creation::{Creation, FOLDER_PREFIX};
 pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
-pub use history::{Comparison, History, Outcome};
+pub use history::{Comparison, History, Outcome, OutcomeKind};
 pub use host::{Host, Strain};
 pub use page::html;
 pub use plan::{Depth, Plan};

@@ -57,21 +57,33 @@ impl Seconds {
 /// ratio of real times to predicted times of the past.
 pub(crate) fn predict(facts: &Facts, fitted: &dyn Fn(Work) -> Option<Estimate>) -> Vec<Prediction> {
     let one = |work| {
-        let prediction = match work {
-            Work::First => facts.backup(work, &facts.whole()),
-            Work::Unchanged => facts.backup(work, &facts.nothing()),
-            Work::Day => facts.backup(work, &facts.day()),
-            Work::Restore => facts.restore(),
-            Work::Image => facts.image(),
+        let amount = match work {
+            Work::First | Work::Restore => facts.whole(),
+            Work::Unchanged => facts.nothing(),
+            Work::Day => facts.day(),
+            Work::Image => facts.used_blocks(),
         };
-        corrected(prediction, fitted(work))
+        corrected(predict_amount(facts, work, &amount), fitted(work))
     };
     Work::ALL.map(one).into()
 }
 
-/// Predicts a backup of `amount`, to compare it with the real one.
+/// Predicts work of this amount, without the correction by earlier runs.
 pub(crate) fn predict_amount(facts: &Facts, work: Work, amount: &Amount) -> Prediction {
-    facts.backup(work, amount)
+    match work {
+        Work::First | Work::Unchanged | Work::Day => facts.backup(work, amount),
+        Work::Restore => facts.restore(amount),
+        Work::Image => facts.image(amount),
+    }
+}
+
+/// Returns the relative deviation of predicted times from real ones, before several runs on the
+/// host have shown it.
+pub(crate) fn deviation(work: Work) -> f64 {
+    match work {
+        Work::Restore => c::DEVIATION_RESTORE,
+        Work::First | Work::Unchanged | Work::Day | Work::Image => c::DEVIATION_TIME,
+    }
 }
 
 /// Applies what earlier runs have taught.
@@ -95,6 +107,12 @@ impl Facts {
 
     fn nothing(&self) -> Amount {
         Amount { objects: self.objects, directories: self.directories, ..Amount::default() }
+    }
+
+    /// The used blocks of the file system, as one file.
+    fn used_blocks(&self) -> Amount {
+        let large = Files { count: 0.0, bytes: self.file_system_bytes };
+        Amount { large, ..Amount::default() }
     }
 
     /// The changes of a usual day. Changed files are as small as all files are.
@@ -197,14 +215,13 @@ impl Facts {
                 * c::MEMORY_BYTES_GRANT
     }
 
-    fn restore(&self) -> Prediction {
-        let amount = self.whole();
-        let (unique, ratio) = self.shrunk(&amount);
+    fn restore(&self, amount: &Amount) -> Prediction {
+        let (unique, ratio) = self.shrunk(amount);
         let bytes = amount.bytes();
         // A quantum that several files need is fetched once if they are near each other.
         let packed = bytes * unique.value * ratio.value;
         let sent = packed + amount.objects * c::SENT_BYTES_OBJECT;
-        let disk = amount.files() * self.create.wait + bytes * self.write_byte_wait();
+        let disk = amount.files() * self.create.wait + bytes * self.write_byte_wait(bytes);
         let node = amount.files() * (self.create.work + self.own(c::RESTORE_SECS_FILE))
             + bytes
                 * (self.each_byte(self.decompress)
@@ -238,23 +255,23 @@ impl Facts {
         }
     }
 
-    /// Waiting for the disk, for each byte that a restore writes. Where the memory holds what is
-    /// written, the disk writes it later.
-    fn write_byte_wait(&self) -> f64 {
-        if self.bytes() < 0.1 * self.memory_available { 0.0 } else { 1.0 / self.write_stream }
+    /// Waiting for the disk, for each of the `bytes` that a restore writes. Where the memory holds
+    /// what is written, the disk writes it later.
+    fn write_byte_wait(&self, bytes: f64) -> f64 {
+        if bytes < 0.1 * self.memory_available { 0.0 } else { 1.0 / self.write_stream }
     }
 
-    /// An image backup reads the used blocks as one stream.
-    fn image(&self) -> Prediction {
-        let bytes = self.file_system_bytes;
+    /// An image backup reads the used blocks as one stream, and compresses those that the server
+    /// does not have: all of them, if nothing else is known.
+    fn image(&self, amount: &Amount) -> Prediction {
+        let bytes = amount.bytes();
+        let new_bytes = bytes * amount.new_share.unwrap_or(1.0);
         let ratio = self.shrunk(&self.whole()).1;
-        let packed = bytes * ratio.value;
-        let node = bytes
-            * (self.each_byte(self.digest)
-                + self.each_byte(self.compress)
-                + self.own(c::COPY_SECS_BYTE))
+        let packed = new_bytes * ratio.value;
+        let node = bytes * (self.each_byte(self.digest) + self.own(c::COPY_SECS_BYTE))
+            + new_bytes * self.each_byte(self.compress)
             + packed * self.each_byte(self.encrypt);
-        let server = bytes * (self.each_byte(self.decompress) + self.each_byte(self.digest))
+        let server = new_bytes * (self.each_byte(self.decompress) + self.each_byte(self.digest))
             + packed * (self.own(c::SERVER_SECS_PACKED_BYTE) + self.each_byte(self.encrypt));
         let server = if self.server_is_here { server } else { 0.0 };
         let seconds = Seconds {
@@ -263,7 +280,7 @@ impl Facts {
             network: packed / self.to_server,
         };
         let start = c::START_SECS + c::ROUND_TRIPS * self.round_trip;
-        let chunks = bytes / c::CHUNK_BYTES * c::INDEX_BYTES_CHUNK;
+        let chunks = new_bytes / c::CHUNK_BYTES * c::INDEX_BYTES_CHUNK;
         let sizes = c::DEVIATION_SIZE.hypot(ratio.error / ratio.value.max(0.01));
         Prediction {
             work: Work::Image,

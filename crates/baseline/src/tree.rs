@@ -188,11 +188,12 @@ impl Survey {
     /// Returns what usually changes in a day: the median of the last seven whole days. Files that
     /// changed often count once, on the last day; deletions do not show.
     pub fn usual_day(&self) -> Share {
-        let days = &self.changed[1..8];
+        // A kept report may have fewer days.
+        let days = self.changed.iter().skip(1).take(7);
         let median = |of: fn(&Share) -> u64| {
-            let mut values: Vec<u64> = days.iter().map(of).collect();
+            let mut values: Vec<u64> = days.clone().map(of).collect();
             values.sort_unstable();
-            values[values.len() / 2]
+            values.get(values.len() / 2).copied().unwrap_or(0)
         };
         Share { files: median(|day| day.files), bytes: median(|day| day.bytes) }
     }

@@ -72,7 +72,7 @@ fn place(path: &str) -> Value {
 }
 
 /// A report of one place, as it is kept.
-fn document(path: &str) -> Value {
+pub(crate) fn document(path: &str) -> Value {
     json!({
         "document_version": DOCUMENT_VERSION, "program_version": "0.1.0", "made_micros": 5,
         "elapsed_secs": 9.0, "depth": "quick", "cold": false,

@@ -105,6 +105,19 @@ fn a_slow_disk_is_better_read_as_an_image() {
 }
 
 #[test]
+fn an_image_compresses_only_the_blocks_that_are_new() {
+    let image = |new_share| {
+        let large = Files { count: 0.0, bytes: 4e9 };
+        let amount = Amount { large, new_share, ..Amount::default() };
+        predict_amount(&facts(), Work::Image, &amount)
+    };
+    let (first, again) = (image(None), image(Some(0.01)));
+    assert_eq!((first.limit, again.limit), (Stage::Processor, Stage::Disk));
+    assert!((again.server_bytes.likely / first.server_bytes.likely - 0.01).abs() < 1e-9);
+    assert_eq!(first, predicted(&facts(), Work::Image));
+}
+
+#[test]
 fn a_slow_link_limits_and_a_stronger_compression_is_advised() {
     let facts = Facts { to_server: 1.2e6, round_trip: 0.05, ..facts() };
     let first = predicted(&facts, Work::First);

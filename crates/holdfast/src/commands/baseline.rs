@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use baseline::{Comparison, Depth, History, Outcome, Plan, Report, Subject, Watch};
+use baseline::{Comparison, Depth, History, Outcome, OutcomeKind, Plan, Report, Subject, Watch};
 use client::{BackupReport, Client};
 use model::ServerTime;
 
@@ -159,6 +159,7 @@ fn compared(
 ) -> std::io::Result<Option<Comparison>> {
     let Some(report) = History::report(home)? else { return Ok(None) };
     let outcome = Outcome {
+        kind: OutcomeKind::Backup,
         paths: paths.iter().map(|path| model::escaped(path)).collect(),
         at_micros: sys::clock::system().0,
         inspected: backup.inspected,
