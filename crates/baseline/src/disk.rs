@@ -48,6 +48,12 @@ pub struct RandomReads {
     pub latency: Latency,
 }
 
+/// Returns the name of the block device, as in [`crate::Place::device`], that an image of `source`
+/// is read from: a device, or a directory of a file system. `None` for a file with a disk in it.
+pub fn device_name(source: &Path) -> Option<String> {
+    counters::Device::read_for(source)?.name()
+}
+
 /// One stream of 1 MiB each.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StreamRate {

@@ -43,7 +43,7 @@ mod walks;
 
 pub use comparison::{Change, Column, MARKED_PER_CENT, Note, Row, Trend, Unit, compare};
 pub use creation::{Creation, FOLDER_PREFIX};
-pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate};
+pub use disk::{DEPTHS, DiskRates, Latency, Percentiles, RandomReads, StreamRate, device_name};
 pub use history::{Comparison, History, Outcome, OutcomeKind};
 pub use host::{Host, Strain};
 pub use page::html;

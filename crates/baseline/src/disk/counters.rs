@@ -1,6 +1,7 @@
 //! The counters of the block device under a path, which the kernel keeps.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// A block device, by its folder in sysfs.
@@ -10,8 +11,21 @@ impl Device {
     /// Returns the device that holds the file system at `path`; `None` if it has none of its own,
     /// as tmpfs, NFS and overlays.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt as _;
-        let number = fs::metadata(path).ok()?.dev();
+        Self::numbered(fs::metadata(path).ok()?.dev())
+    }
+
+    /// Returns the device at `path`, or the one that holds the file system whose directory is
+    /// there; `None` for anything else.
+    pub(crate) fn read_for(path: &Path) -> Option<Self> {
+        let status = fs::metadata(path).ok()?;
+        match status.file_type() {
+            kind if kind.is_block_device() => Self::numbered(status.rdev()),
+            kind if kind.is_dir() => Self::numbered(status.dev()),
+            _ => None,
+        }
+    }
+
+    fn numbered(number: u64) -> Option<Self> {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
         folder.join("stat").is_file().then_some(Self(folder))
@@ -43,6 +57,24 @@ mod tests {
     fn reads_are_the_first_field() {
         assert_eq!(reads("    9876      120   456 7 8 9\n"), Some(9876));
         assert_eq!(reads(""), None);
+    }
+
+    #[test]
+    fn an_image_of_a_directory_is_read_from_its_device() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = |device: Option<Device>| device.and_then(|device| device.name());
+        let held = name(Device::of(folder.path()));
+        assert_eq!(name(Device::read_for(folder.path())), held);
+        if let Some(node) = held
+            .map(|name| Path::new("/dev").join(name))
+            .filter(|at| fs::metadata(at).is_ok())
+        {
+            let at = name(Device::read_for(&node));
+            assert_eq!(at.as_deref().map(|name| Path::new("/dev").join(name)), Some(node));
+        }
+        let file = folder.path().join("disk.img");
+        fs::write(&file, b"").expect("written");
+        assert!(Device::read_for(&file).is_none(), "it is no part of the disk that holds it");
     }
 
     #[test]

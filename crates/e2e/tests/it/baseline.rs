@@ -94,10 +94,16 @@ fn a_host_is_measured_and_its_backups_are_compared_with_their_predictions() {
     let first = scene.backup();
     assert!(first.stderr.contains("Predicted: "), "{}", first.stderr);
     scene.backup();
+    let out = scene.scratch.folder("out");
+    let restored = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
+    assert!(restored.stderr.contains("Predicted: "), "{}", restored.stderr);
+    // What exists is not restored, so this says nothing about restores.
+    let again = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
+    assert!(!again.stderr.contains("Predicted"), "{}", again.stderr);
     let status = scene.node.run(&["status", "--json"]).expect(&[0]).json();
     let compared = status["predictions"].as_array().unwrap();
     let works: Vec<_> = compared.iter().map(|one| one["work"].as_str().unwrap()).collect();
-    assert_eq!(works, ["first", "unchanged"], "{status}");
+    assert_eq!(works, ["first", "unchanged", "restore"], "{status}");
     for one in compared {
         assert!(one["predicted_secs"].as_f64().unwrap() > 0.0 && one["elapsed_secs"].is_number());
     }

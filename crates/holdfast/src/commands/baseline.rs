@@ -1,11 +1,17 @@
 //! `holdfast baseline`: measures this host and predicts its backups.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use baseline::{Comparison, Depth, History, Outcome, OutcomeKind, Plan, Report, Subject, Watch};
-use client::{BackupReport, Client};
+use client::{
+    BackupReport, Client, ImageReport, Interruptions, Origin, RestoreOptions, RestorePart,
+    RestoreReport,
+};
 use model::ServerTime;
 
 use crate::context::Context;
@@ -141,23 +147,6 @@ fn show_trend(context: &mut Context) -> Result<u8, CommandError> {
 /// Compares a backup of `paths` with the prediction of the node's last baseline, if there is one
 /// of these paths, and keeps the comparison. Nothing that fails here makes the backup fail.
 pub(super) fn compare(paths: &[Vec<u8>], backup: &BackupReport, context: &Context) {
-    // A backup that has run has a node's home.
-    let Ok(home) = context.home() else { return };
-    match compared(&home, paths, backup) {
-        Ok(Some(comparison)) => context.output.note(&report::comparison_line(&comparison)),
-        Ok(None) => {}
-        Err(error) => context
-            .output
-            .note(&format!("this backup is not compared with the node's baseline: {error}")),
-    }
-}
-
-fn compared(
-    home: &Path,
-    paths: &[Vec<u8>],
-    backup: &BackupReport,
-) -> std::io::Result<Option<Comparison>> {
-    let Some(report) = History::report(home)? else { return Ok(None) };
     let outcome = Outcome {
         kind: OutcomeKind::Backup,
         paths: paths.iter().map(|path| model::escaped(path)).collect(),
@@ -166,9 +155,94 @@ fn compared(
         changed: backup.backed_up + backup.updated,
         bytes: backup.bytes_before_dedup,
         new_bytes: backup.bytes_after_dedup,
-        elapsed_secs: backup.elapsed.saturating_sub(backup.interruptions.time()).as_secs_f64(),
+        elapsed_secs: worked_secs(backup.elapsed, backup.interruptions),
     };
-    History::load(home)?.compare(home, &report, &outcome)
+    tell(&outcome, context);
+}
+
+/// Compares a restore with its prediction as [`compare`] does.
+pub(super) fn compare_restore(
+    options: &RestoreOptions,
+    restored: &RestoreReport,
+    context: &Context,
+) {
+    // Objects that exist are not written.
+    let was_missing = restored.skipped.saturating_mul(10) <= restored.restored;
+    if restored.restored == 0 || !was_missing || !is_predicted(options) {
+        return;
+    }
+    let outcome = Outcome {
+        kind: OutcomeKind::Restore,
+        paths: options.paths.iter().map(|path| model::escaped(path)).collect(),
+        at_micros: sys::clock::system().0,
+        inspected: restored.restored,
+        changed: restored.restored,
+        bytes: restored.bytes_restored,
+        new_bytes: 0,
+        elapsed_secs: worked_secs(restored.elapsed, restored.interruptions),
+    };
+    tell(&outcome, context);
+}
+
+/// Returns true if a baseline predicts restores of this kind: of everything, and onto the disk
+/// that it has measured.
+fn is_predicted(options: &RestoreOptions) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |path: &Vec<u8>| {
+        let path = Path::new(OsStr::from_bytes(path));
+        std::fs::metadata(path).ok().map(|status| status.dev())
+    };
+    let is_there = options.to.as_ref().is_none_or(|to| {
+        let target = device(to);
+        target.is_some() && options.paths.iter().all(|path| device(path) == target)
+    });
+    let is_whole = options.part == RestorePart::Whole;
+    is_there && is_whole && matches!(options.origin, Origin::Backups)
+}
+
+/// Compares the image of the disk at `source` with its prediction as [`compare`] does.
+pub(super) fn compare_image(source: &Path, made: &ImageReport, context: &Context) {
+    let Some(device) = baseline::device_name(source) else { return };
+    // A report that cannot be read is told after backups of files.
+    let report = context.home().ok().and_then(|home| History::report(&home).ok().flatten());
+    let places = report.map(|report| report.places).unwrap_or_default();
+    let Some(place) = places.into_iter().find(|one| one.device.as_ref() == Some(&device)) else {
+        return;
+    };
+    let outcome = Outcome {
+        kind: OutcomeKind::Image,
+        paths: vec![place.path],
+        at_micros: sys::clock::system().0,
+        inspected: made.parts,
+        changed: made.changed_parts,
+        bytes: made.facts.data_bytes,
+        new_bytes: made.backup.bytes_after_dedup,
+        elapsed_secs: worked_secs(made.backup.elapsed, made.backup.interruptions),
+    };
+    tell(&outcome, context);
+}
+
+/// Returns the time in which a command could work.
+fn worked_secs(elapsed: Duration, interruptions: Interruptions) -> f64 {
+    elapsed.saturating_sub(interruptions.time()).as_secs_f64()
+}
+
+/// Shows and keeps the comparison of a run, if there is a prediction for it.
+fn tell(outcome: &Outcome, context: &Context) {
+    // A command that has run has a node's home.
+    let Ok(home) = context.home() else { return };
+    match compared(&home, outcome) {
+        Ok(Some(comparison)) => context.output.note(&report::comparison_line(&comparison)),
+        Ok(None) => {}
+        Err(error) => context
+            .output
+            .note(&format!("this run is not compared with the node's baseline: {error}")),
+    }
+}
+
+fn compared(home: &Path, outcome: &Outcome) -> std::io::Result<Option<Comparison>> {
+    let Some(report) = History::report(home)? else { return Ok(None) };
+    History::load(home)?.compare(home, &report, outcome)
 }
 
 fn unreadable(home: &Path, error: &std::io::Error) -> CommandError {

@@ -49,7 +49,7 @@ struct StatusDocument<'a> {
     running: Vec<RunningDocument<'a>>,
     /// The last backup, archive or image that was made with this node's folder.
     last_backup: Option<LastBackupDocument<'a>>,
-    /// The last backup of each kind beside its prediction.
+    /// The last run of each kind beside its prediction.
     predictions: &'a [Comparison],
 }
 
@@ -150,7 +150,7 @@ fn last_backup(node: &str, context: &Context) -> Result<Option<LastBackup>, Comm
     Ok(last.filter(|last| last.node == node))
 }
 
-/// Returns the last backup of each kind of work that a baseline has predicted.
+/// Returns the last run of each kind of work that a baseline has predicted.
 fn predictions(context: &Context) -> Result<Vec<Comparison>, CommandError> {
     let history = match History::load(&context.home()?) {
         Ok(history) => history,
@@ -166,7 +166,7 @@ fn predictions(context: &Context) -> Result<Vec<Comparison>, CommandError> {
     Ok(last.into_iter().flatten().collect())
 }
 
-/// Returns a table of backups beside their predictions.
+/// Returns a table of runs beside their predictions.
 fn predicted(predictions: &[Comparison]) -> String {
     if predictions.is_empty() {
         return String::new();

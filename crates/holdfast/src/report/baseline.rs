@@ -29,7 +29,7 @@ pub(crate) fn baseline_text(report: &Report) -> String {
     parts.join("\n")
 }
 
-/// Returns a line about a real backup beside its prediction.
+/// Returns a line about a real run beside its prediction.
 pub(crate) fn comparison_line(comparison: &Comparison) -> String {
     format!(
         "Predicted: {}, took {} ({:.2} of it)",
@@ -170,7 +170,7 @@ fn predictions(place: &Place) -> String {
     let rows: Vec<_> = place.predictions.iter().map(row).collect();
     let advice = place.predictions.iter().map(|one| {
         let fitted = if (one.fitted - 1.0).abs() > 1e-9 {
-            format!(" Corrected by {:.2}, as earlier backups took.", one.fitted)
+            format!(" Corrected by {:.2}, as earlier runs took.", one.fitted)
         } else {
             String::new()
         };

@@ -11,7 +11,7 @@ use client::{
 use image::{Source, SourceOptions, StillnessChoice};
 use model::escaped;
 
-use crate::commands::status;
+use crate::commands::{baseline, status};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::report::{self, ImageReportDocument};
@@ -108,7 +108,18 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             .collect()
     });
     drop(meter);
-    finish(outcomes, context)
+    finish(outcomes, predicted_source(&args), context)
+}
+
+/// Returns the source if a baseline predicts its image: a disk whose used blocks are read, alone,
+/// and as fast as they come.
+fn predicted_source(args: &Args) -> Option<&Path> {
+    let knows_changes = args.bitmap.is_some() || args.keep_snapshot;
+    let is_plain = args.rate.is_none() && !args.all_blocks && !knows_changes;
+    match args.sources.as_slice() {
+        [source] if is_plain => Some(source.as_path()),
+        _ => None,
+    }
 }
 
 /// Returns the command line with the node's settings in place of options that it does not give, and
@@ -246,7 +257,11 @@ fn open(path: &Path, options: &SourceOptions) -> Result<Source, CommandError> {
 }
 
 /// Shows what was made. One source that fails does not hide the others; the only one does.
-fn finish(outcomes: Vec<Outcome>, context: &mut Context) -> Result<u8, CommandError> {
+fn finish(
+    outcomes: Vec<Outcome>,
+    predicted: Option<&Path>,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
     let is_alone = outcomes.len() == 1;
     let mut code = DONE;
     for Outcome { name, made, warnings } in outcomes {
@@ -265,6 +280,9 @@ fn finish(outcomes: Vec<Outcome>, context: &mut Context) -> Result<u8, CommandEr
                 code = code.max(exit_code(&report));
                 show(&name, &report, context);
                 status::keep_last("image backup", &report.backup, context);
+                if let Some(source) = predicted {
+                    baseline::compare_image(source, &report, context);
+                }
             }
         }
     }
