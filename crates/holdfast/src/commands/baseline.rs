@@ -89,13 +89,30 @@ fn paths(args: &Args, client: Option<&Client>) -> Result<Vec<PathBuf>, CommandEr
     let to_path = |bytes: Vec<u8>| PathBuf::from(std::ffi::OsString::from_vec(bytes));
     if !args.paths.is_empty() {
         let paths = args.paths.iter().map(|path| path::bytes(path)).collect();
-        return Ok(path::from_root(paths)?.into_iter().map(to_path).collect());
+        let mut measured: Vec<PathBuf> = Vec::new();
+        for path in path::from_root(paths)?.iter().map(|path| tidied(path)) {
+            if !measured.contains(&path) {
+                measured.push(path);
+            }
+        }
+        return Ok(measured);
     }
     let filespaces = client.map_or_else(|| Ok(Vec::new()), Client::filespaces)?;
     let mounted = filespaces.into_iter().map(|filespace| to_path(filespace.name));
     // Streams have a filespace too, which is no directory.
     let mounted: Vec<_> = mounted.filter(|path| path.is_dir()).collect();
     Ok(if mounted.is_empty() { vec![PathBuf::from("/")] } else { mounted })
+}
+
+/// Returns `path` without superfluous slashes and single dots, so that a directory has one name in
+/// reports and comparisons. A `..` stays: it may follow a symbolic link.
+fn tidied(path: &[u8]) -> PathBuf {
+    Path::new(OsStr::from_bytes(path)).components().collect()
+}
+
+/// Returns the name of the place at `path`, as reports have it.
+fn place_name(path: &[u8]) -> String {
+    model::escaped(tidied(path).as_os_str().as_bytes())
 }
 
 fn line(watch: &Watch) -> String {
@@ -149,7 +166,7 @@ fn show_trend(context: &mut Context) -> Result<u8, CommandError> {
 pub(super) fn compare(paths: &[Vec<u8>], backup: &BackupReport, context: &Context) {
     let outcome = Outcome {
         kind: OutcomeKind::Backup,
-        paths: paths.iter().map(|path| model::escaped(path)).collect(),
+        paths: paths.iter().map(|path| place_name(path)).collect(),
         at_micros: sys::clock::system().0,
         inspected: backup.inspected,
         changed: backup.backed_up + backup.updated,
@@ -173,7 +190,7 @@ pub(super) fn compare_restore(
     }
     let outcome = Outcome {
         kind: OutcomeKind::Restore,
-        paths: options.paths.iter().map(|path| model::escaped(path)).collect(),
+        paths: options.paths.iter().map(|path| place_name(path)).collect(),
         at_micros: sys::clock::system().0,
         inspected: restored.restored,
         changed: restored.restored,
@@ -281,5 +298,19 @@ fn show(report: &Report, context: &mut Context) {
         context.output.json(report);
     } else {
         context.output.text(&report::baseline_text(report));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path that the shell has completed has a slash at its end.
+    #[test]
+    fn a_directory_has_one_name() {
+        for path in ["/home/ann", "/home/ann/", "//home/./ann//", "/home/ann/."] {
+            assert_eq!(place_name(path.as_bytes()), "/home/ann", "{path}");
+        }
+        assert_eq!([place_name(b"/"), place_name(b"/a/../b/")], ["/", "/a/../b"]);
     }
 }
