@@ -238,8 +238,9 @@ impl Measurement<'_> {
             ));
         }
         if tree.failed > 0 {
+            let objects = if tree.failed == 1 { "object" } else { "objects" };
             self.remarks
-                .push(format!("{} objects of {path} could not be read.", tree.failed));
+                .push(format!("{} {objects} of {path} could not be read.", tree.failed));
         }
     }
 
@@ -350,10 +351,16 @@ impl Measurement<'_> {
         let creation = creation::measure(&path, self.plan.creation(), &is_stopped);
         let name = shown(&path);
         let disk = disk.map_err(|error| {
-            self.remarks.push(format!("The disk of {name} was not measured: {error}."));
+            self.remarks.push(format!(
+                "The disk of {name} was not measured: {error}. The predictions of image backups \
+                 and restores leave it out."
+            ));
         });
         let creation = creation.map_err(|error| {
-            self.remarks.push(format!("Making files in {name} was not measured: {error}."));
+            self.remarks.push(format!(
+                "Making files in {name} was not measured: {error}. The prediction of restores \
+                 leaves it out."
+            ));
         });
         if disk.as_ref().is_ok_and(|disk| !disk.direct) {
             self.remarks.push(format!(
@@ -401,6 +408,25 @@ mod tests {
     fn a_server_on_this_host_is_recognised() {
         assert!(is_here("localhost:1500") && is_here("127.0.0.1:1500"));
         assert!(!is_here("192.0.2.7:1500") && !is_here("[2001:db8::7]:1500"));
+    }
+
+    /// Without fio, the image of a slow disk seemed to take no time at the disk, and nothing said
+    /// that nobody had looked.
+    #[test]
+    fn predictions_without_their_disk_are_said() {
+        let plan = Plan::new(crate::Depth::Quick, false, 1);
+        let watch = Watch::new(&plan, Arc::default());
+        let mut measurement = Measurement { plan: &plan, watch: &watch, remarks: Vec::new() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let surveyed = measurement.tree(folder.path()).expect("the folder is read");
+        assert_eq!(measurement.remarks, [""; 0]);
+        // Nobody can make a file there.
+        let place = measurement.place(SurveyedPlace { path: "/proc".into(), ..surveyed });
+        assert!(place.disk.is_none() && place.creation.is_none());
+        let remarks = measurement.remarks.join("\n");
+        for words in ["image backups and restores leave it out", "of restores leaves it out"] {
+            assert!(remarks.contains(words), "{remarks}");
+        }
     }
 
     #[test]
