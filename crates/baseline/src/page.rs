@@ -92,7 +92,7 @@ fn text(words: &str) -> String {
     safe
 }
 
-fn tree_plots(place: &Place) -> Result<[String; 3], PlotError> {
+fn tree_plots(place: &Place) -> Result<[String; 4], PlotError> {
     let tree = &place.tree;
     let classes = || {
         let used = tree.sizes.iter().rposition(|share| share.files > 0).unwrap_or(0);
@@ -116,10 +116,19 @@ fn tree_plots(place: &Place) -> Result<[String; 3], PlotError> {
         let name = if day % 5 == 0 { day.to_string() } else { String::new() };
         (name, crate::to_f64(share.files))
     });
+    let names = tree.directory_sizes.iter().rposition(|count| *count > 0).unwrap_or(0);
+    let directories = tree.directory_sizes.iter().take(names + 1).enumerate();
+    let directories = directories.map(|(power, count)| (size_class(power), crate::to_f64(*count)));
     Ok([
         plot::bars("Files by size", "size below, bytes", "files", &files)?,
         plot::bars("Data by size of its file", "size below, bytes", "MiB", &bytes)?,
         plot::bars("Files changed by day", "days ago", "files", &days.collect::<Vec<_>>())?,
+        plot::bars(
+            "Directories by size",
+            "names below",
+            "directories",
+            &directories.collect::<Vec<_>>(),
+        )?,
     ])
 }
 
@@ -197,7 +206,24 @@ fn disk_plots(place: &Place) -> Result<Vec<String>, PlotError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::comparison::tests::document;
+
+    #[test]
+    fn figures_have_their_ranges_and_directories_their_plot() {
+        let mut kept = document("/home");
+        let (tree, share) = (&mut kept["places"][0]["tree"], json!({ "files": 1, "bytes": 1 }));
+        tree["sizes"] = json!([share, share]);
+        tree["changed"] = json!([share, share]);
+        tree["directory_sizes"] = json!([0, 3]);
+        let report: Report = serde_json::from_value(kept).expect("a report");
+        let page = html(&report, &History::default(), &|_| "today".to_owned()).expect("a page");
+        for words in ["60 B (30 B to 120 B)", "Directories by size", "names below"] {
+            assert!(page.contains(words), "{words} is not in {page}");
+        }
+    }
 
     #[test]
     fn names_are_no_markup() {

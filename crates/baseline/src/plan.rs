@@ -129,7 +129,9 @@ impl Plan {
 pub(crate) fn duration_words(secs: f64) -> String {
     match secs {
         secs if !secs.is_finite() => "a time that is not known".to_owned(),
+        secs if secs < 10.0 => format!("{secs:.2} s"),
         secs if secs < 120.0 => format!("{secs:.1} s"),
+        secs if secs < 600.0 => format!("{:.1} minutes", secs / 60.0),
         secs if secs < 3600.0 => format!("{:.0} minutes", secs / 60.0),
         secs if secs < 172_800.0 => format!("{:.1} h", secs / 3600.0),
         secs => format!("{:.1} days", secs / 86_400.0),
@@ -154,8 +156,8 @@ mod tests {
     #[test]
     fn times_are_said_in_fitting_units() {
         assert_eq!(
-            [3.25, 600.0, 32_400.0, 200_000.0].map(duration_words),
-            ["3.2 s", "10 minutes", "9.0 h", "2.3 days"]
+            [0.02, 75.0, 150.0, 600.0, 32_400.0, 200_000.0].map(duration_words),
+            ["0.02 s", "75.0 s", "2.5 minutes", "10 minutes", "9.0 h", "2.3 days"]
         );
     }
 }

@@ -69,13 +69,18 @@ pub(crate) struct Line {
 
 /// Writes a number for an axis: with three digits, and k, M or G.
 pub(crate) fn short(value: f64) -> String {
+    // Marks of an axis would all be 0.
+    if (f64::MIN_POSITIVE..0.01).contains(&value.abs()) {
+        return format!("{value:.1e}");
+    }
     let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     let unit = units.into_iter().find(|(size, _)| value.abs() >= *size);
     let (value, unit) = unit.map_or((value, ""), |(size, unit)| (value / size, unit));
     let digits = match value.abs() {
         100.0.. => 0,
         10.0.. => 1,
-        _ => 2,
+        0.1.. => 2,
+        _ => 3,
     };
     let text = format!("{value:.digits$}");
     let text =
@@ -266,7 +271,7 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(short(value), text);
         }
-        assert_eq!(short(2.5e9), "2.5G");
+        assert_eq!([2.5e9, 0.015, 2e-6].map(short), ["2.5G", "0.015", "2.0e-6"]);
     }
 
     #[test]

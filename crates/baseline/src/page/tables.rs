@@ -40,11 +40,26 @@ fn mib_per_sec(rate: f64) -> String {
 }
 
 fn range(range: &Range, shown: impl Fn(f64) -> String) -> String {
+    if range.most <= range.least {
+        return shown(range.likely);
+    }
     format!("{} ({} to {})", shown(range.likely), shown(range.least), shown(range.most))
 }
 
+/// Writes a number of bytes with three digits, in powers of 1024 as the rates are.
 fn bytes(bytes: f64) -> String {
-    format!("{}B", short(bytes))
+    let units =
+        [(1024.0 * 1024.0 * MIB, "TiB"), (1024.0 * MIB, "GiB"), (MIB, "MiB"), (1024.0, "KiB")];
+    let Some((size, unit)) = units.into_iter().find(|(size, _)| bytes >= *size) else {
+        return format!("{bytes:.0} B");
+    };
+    let value = bytes / size;
+    let digits = match value {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {unit}")
 }
 
 pub(super) fn predictions(place: &Place) -> String {
@@ -53,10 +68,10 @@ pub(super) fn predictions(place: &Place) -> String {
             one.work.title().to_owned(),
             range(&one.secs, duration_words),
             format!("<span class=\"limit\">{}</span>", one.limit.title()),
-            bytes(one.bytes_sent.likely),
-            bytes(one.node_memory_bytes.likely),
-            bytes(one.server_bytes.likely),
-            bytes(one.catalog_bytes.likely),
+            range(&one.bytes_sent, bytes),
+            range(&one.node_memory_bytes, bytes),
+            range(&one.server_bytes, bytes),
+            range(&one.catalog_bytes, bytes),
         ]
     };
     let rows: Vec<_> = place.predictions.iter().map(row).collect();
@@ -106,9 +121,9 @@ pub(super) fn host(report: &Report) -> String {
         ),
         format!("Linux {}", host.kernel),
         format!(
-            "Memory: {}B, of which {}B are available",
-            short(crate::to_f64(host.memory_bytes)),
-            short(crate::to_f64(host.memory_available_bytes))
+            "Memory: {}, of which {} are available",
+            bytes(crate::to_f64(host.memory_bytes)),
+            bytes(crate::to_f64(host.memory_available_bytes))
         ),
     ];
     let rates = &report.processor;
@@ -156,7 +171,7 @@ pub(super) fn network(report: &Report, measured: &NetworkMeasurement) -> String 
             measured.round_trips
         ),
         format!("Cipher: {}", measured.cipher),
-        format!("Bandwidth-delay product: {}B; {holds}", short(product)),
+        format!("Bandwidth-delay product: {}; {holds}", bytes(product)),
     ];
     let row = |one: &client::Transfer| {
         let transport = match one.transport {
@@ -177,6 +192,7 @@ pub(super) fn network(report: &Report, measured: &NetworkMeasurement) -> String 
 pub(super) fn tree(place: &Place) -> String {
     let (tree, sample) = (&place.tree, &place.sample);
     let count = |number: u64| short(crate::to_f64(number));
+    let size = |number: u64| bytes(crate::to_f64(number));
     let day = tree.usual_day();
     let estimate = |estimate: Option<crate::Estimate>| {
         estimate.map_or_else(
@@ -189,23 +205,23 @@ pub(super) fn tree(place: &Place) -> String {
         [
             format!("{} on {device}", place.file_system),
             format!(
-                "{} objects: {} files with {}B, {} directories, {} symbolic links, {} others",
+                "{} objects: {} files with {}, {} directories, {} symbolic links, {} others",
                 count(tree.objects),
                 count(tree.files.files),
-                count(tree.files.bytes),
+                size(tree.files.bytes),
                 count(tree.directories),
                 count(tree.symlinks),
                 count(tree.others)
             ),
             format!(
-                "{} files up to 1 MiB with {}B, which are read as a whole; {} larger ones with {}B",
+                "{} files up to 1 MiB with {}, which are read as a whole; {} larger ones with {}",
                 count(tree.small.files),
-                count(tree.small.bytes),
+                size(tree.small.bytes),
                 count(tree.large().files),
-                count(tree.large().bytes)
+                size(tree.large().bytes)
             ),
             format!("The largest directory has {} names", count(tree.names_max)),
-            format!("In a usual day {} files with {}B change", count(day.files), count(day.bytes)),
+            format!("In a usual day {} files with {} change", count(day.files), size(day.bytes)),
             format!(
                 "Small files shrink to {}, large ones to {}",
                 estimate(sample.ratio_small),
@@ -223,7 +239,11 @@ pub(super) fn tree(place: &Place) -> String {
 
 fn ages(place: &Place) -> Vec<Vec<String>> {
     let row = |(days, share): &(Option<u32>, crate::Share)| {
-        let name = days.map_or_else(|| "older".to_owned(), |days| format!("below {days} days"));
+        let name = match days {
+            None => "older".to_owned(),
+            Some(1) => "below 1 day".to_owned(),
+            Some(days) => format!("below {days} days"),
+        };
         vec![name, short(crate::to_f64(share.files)), bytes(crate::to_f64(share.bytes))]
     };
     place.tree.ages.iter().map(row).collect()
@@ -324,12 +344,31 @@ pub(super) fn disk(place: &Place) -> String {
         ]
     });
     let about = format!(
-        "{}, a file of {}B, {}",
+        "{}, a file of {}, {}",
         disk.fio,
-        short(crate::to_f64(disk.file_bytes)),
+        bytes(crate::to_f64(disk.file_bytes)),
         if disk.direct { "past the page cache" } else { "through the page cache" }
     );
     list([about].into_iter())
         + &table(&heads, &disk.random_reads.iter().map(row).collect::<Vec<_>>())
         + &table(&["stream of 1 MiB requests", "rate", "total, 50 % \u{b5}s", "99 %"], &streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_three_digits() {
+        let cases = [
+            (0.0, "0 B"),
+            (1023.0, "1023 B"),
+            (1536.0, "1.50 KiB"),
+            (115e6, "110 MiB"),
+            (5e9, "4.66 GiB"),
+        ];
+        for (size, text) in cases {
+            assert_eq!(bytes(size), text);
+        }
+    }
 }
