@@ -3,9 +3,10 @@
 //! ```text
 //!   each condition:  new server and node, a tree in its place
 //!                    baseline --quick
-//!                    first backup --> nothing changed --> 1 % changed --> restore
+//!                    first backup --> nothing changed --> 1 % changed --> images --> restore
 //! ```
 //!
+//! Images are made where the tree has a device of its own: the first one, and one after changes.
 //! Each run is compared with the prediction for what it had to do. Nothing is corrected by earlier
 //! runs: each condition has a new node.
 
@@ -24,10 +25,11 @@ use crate::workplace::{self, Workplace};
 
 use self::conditions::CONDITIONS;
 
-/// Compare predictions of holdfast baseline with real backups and restores
+/// Compare predictions of holdfast baseline with real backups, images and restores
 ///
-/// The conditions: a tree in memory and on a disk, warm and cold, large files, a disk of 130 reads
-/// a second, links of 10 Mbit/s and 1 Gbit/s. Some of them need root.
+/// The conditions: a tree in memory and on a disk, warm and cold, large files, a disk of its own
+/// with images of it, a disk of 130 reads a second, links of 10 Mbit/s and 1 Gbit/s. Some of them
+/// need root.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree that is copied to the places; it is only read

@@ -17,7 +17,8 @@ pub(super) fn page(results: &Results) -> String {
     text.push_str(
         "\nEach row is one run of one new node, after `holdfast baseline --quick` of its tree. \
          Nothing is corrected by\nearlier runs. The error is that of the prediction: above 0 it \
-         was too long. A prediction for a backup of changes is\nthat for what was changed.\n\n",
+         was too long. A prediction for a backup of changes is\nthat for what was changed, and \
+         so is that for a second image.\n\n",
     );
     let row =
         |name: &str, run: &Run| {
@@ -86,10 +87,12 @@ mod tests {
         let results = [
             ("a", vec![run("first", 11.0), run("restore", 90.0)]),
             ("b", vec![run("first", 5.0), run("unchanged", 8.0)]),
+            ("c", vec![run("image", 7.0), run("image again", 10.0)]),
         ];
         assert!((median(&results) - 0.2).abs() < 1e-9);
         let text = page(&results);
         assert!(text.contains("| a | first | disk | 11.00 | 10.00 | +10 % | yes |"), "{text}");
+        assert!(text.contains("| c | image | disk | 7.00 | 10.00 | -30 % | yes |"), "{text}");
         assert!(text.contains("20 %; aim 25 %: reached"), "{text}");
     }
 }

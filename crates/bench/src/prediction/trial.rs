@@ -66,6 +66,15 @@ pub(super) fn run(
     ready()?;
     site.measured(&server, &backup)?;
     let mut runs = compared(&site, &report)?;
+    if condition.storage.has_own_device() {
+        let image: [&OsStr; 3] = ["image".as_ref(), "backup".as_ref(), place.path().as_os_str()];
+        for is_first in [true, false] {
+            ready()?;
+            site.measured(&server, &image)?;
+            runs.push(imaged(&site, &report, is_first)?);
+            change(&files)?;
+        }
+    }
     let target = place.path().join("restored");
     ready()?;
     let words: [&OsStr; 4] =
@@ -109,6 +118,24 @@ fn compared(site: &Site<'_>, report: &Value) -> Result<Vec<Run>, Trouble> {
     all.iter()
         .map(|one| run(one).ok_or_else(|| Trouble::new("status has no comparison")))
         .collect()
+}
+
+/// Returns the last image of the node beside the prediction for what it had to do.
+fn imaged(site: &Site<'_>, report: &Value, is_first: bool) -> Result<Run, Trouble> {
+    let status = site.client(&["status".as_ref()])?.report;
+    let run = || {
+        let all = status["predictions"].as_array()?;
+        let one = all.iter().find(|one| one["work"] == "image")?;
+        let (_, bounds, limit) = prediction(report, "image")?;
+        Some(Run {
+            work: if is_first { "image" } else { "image again" }.to_owned(),
+            predicted: one["predicted_secs"].as_f64()?,
+            bounds: is_first.then_some(bounds),
+            took: one["elapsed_secs"].as_f64()?,
+            limit: if is_first { limit } else { "-".to_owned() },
+        })
+    };
+    run().ok_or_else(|| Trouble::new("status has no comparison of the image"))
 }
 
 /// Copies `source` to `tree` in `form`. Returns the new files.
