@@ -79,7 +79,7 @@ pub(crate) struct LimitArgs {
 impl LinkArgs {
     /// Returns true if one of the options is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.wait.is_some() || self.limits.limits() != RateLimits::default()
+        self.wait.is_some() || self.limits.is_given()
     }
 
     pub(crate) fn choice(&self) -> LinkChoice {
@@ -90,6 +90,11 @@ impl LinkArgs {
 }
 
 impl LimitArgs {
+    /// Returns true if one of the options is given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.limits() != RateLimits::default()
+    }
+
     pub(crate) fn limits(&self) -> RateLimits {
         RateLimits {
             send: self.limit_rate_send.or(self.limit_rate),

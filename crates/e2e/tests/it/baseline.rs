@@ -95,6 +95,9 @@ fn a_host_is_measured_and_its_backups_are_compared_with_their_predictions() {
     assert!(first.stderr.contains("Predicted: "), "{}", first.stderr);
     // The shell completes the name of a directory with a slash.
     scene.node.backup(&scene.tree.join(""), &[]).expect(&[0]);
+    // A limit that somebody gives once says nothing about the host.
+    let limited = scene.node.backup(&scene.tree, &["--limit-rate", "100M"]).expect(&[0]);
+    assert!(!limited.stderr.contains("Predicted"), "{}", limited.stderr);
     let out = scene.scratch.folder("out");
     let restored = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
     assert!(restored.stderr.contains("Predicted: "), "{}", restored.stderr);

@@ -242,6 +242,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
     }
     if let Targets::Paths(paths) = &options.targets
         && !options.dry_run
+        && !link.limits.is_given()
     {
         super::baseline::compare(paths, &report, context);
     }

@@ -154,7 +154,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     report.failed += matches.unmatched.len() as u64;
     report.failures.splice(..0, matches.unmatched);
     show(&report, BringBack::Restore, context);
-    if args.link.reading.is_none() {
+    if args.link.reading.is_none() && !args.link.limits.is_given() {
         super::baseline::compare_restore(&options, &report, context);
     }
     let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };

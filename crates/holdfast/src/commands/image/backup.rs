@@ -115,7 +115,8 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 /// and as fast as they come.
 fn predicted_source(args: &Args) -> Option<&Path> {
     let knows_changes = args.bitmap.is_some() || args.keep_snapshot;
-    let is_plain = args.rate.is_none() && !args.all_blocks && !knows_changes;
+    let is_limited = args.rate.is_some() || args.link.limits.is_given();
+    let is_plain = !is_limited && !args.all_blocks && !knows_changes;
     match args.sources.as_slice() {
         [source] if is_plain => Some(source.as_path()),
         _ => None,
