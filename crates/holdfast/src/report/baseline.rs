@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use baseline::{
-    Change, Comparison, DiskRates, Place, Prediction, Range, Rate, Report, Row, Trend, Unit,
+    Change, Column, Comparison, Depth, DiskRates, Place, Prediction, Range, Rate, Report, Row,
+    Trend, Unit,
 };
 
 use model::ServerTime;
@@ -43,7 +44,7 @@ pub(crate) fn comparison_line(comparison: &Comparison) -> String {
 const TREND_COLUMNS: usize = 5;
 
 /// Returns the newest reports side by side, with the changes from one to the next. A change of
-/// more than 20 % has a star.
+/// more than 20 % has a star. Figures that none of these reports has are left out.
 pub(crate) fn trend_text(trend: &Trend) -> String {
     let from = trend.columns.len().saturating_sub(TREND_COLUMNS);
     let made = |index: usize| {
@@ -65,7 +66,24 @@ pub(crate) fn trend_text(trend: &Trend) -> String {
             }
         })
     };
-    table::render(columns, &trend.rows.iter().map(row).collect::<Vec<_>>())
+    let kinds: [String; TREND_COLUMNS + 1] =
+        std::array::from_fn(|index| match index.checked_sub(1) {
+            None => "Measurement".to_owned(),
+            Some(index) => trend.columns.get(from + index).map_or_else(String::new, kind),
+        });
+    let is_shown = |row: &&Row| row.values.iter().skip(from).any(Option::is_some);
+    let shown = trend.rows.iter().filter(is_shown).map(row);
+    table::render(columns, &[kinds].into_iter().chain(shown).collect::<Vec<_>>())
+}
+
+/// Returns how a report was measured: short and thorough measurements differ, as do those with
+/// warm caches and without.
+fn kind(column: &Column) -> String {
+    let depth = match column.depth {
+        Depth::Quick => "quick",
+        Depth::Full => "full",
+    };
+    format!("{depth}{}", if column.cold { ", cold" } else { "" })
 }
 
 fn row_name(row: &Row) -> String {
@@ -81,7 +99,8 @@ fn trend_cell(unit: Unit, value: f64, change: Option<Change>) -> String {
         Unit::BytesPerSec => per_sec(value),
         Unit::Seconds if value < 0.1 => format!("{:.3} ms", 1000.0 * value),
         Unit::Seconds => clock(value),
-        Unit::Objects | Unit::ObjectsPerSec | Unit::ReadsPerSec => {
+        Unit::Objects => quantity::counted(whole(value), "object"),
+        Unit::ObjectsPerSec | Unit::ReadsPerSec => {
             format!("{} {}", count(value), unit.title())
         }
     };
@@ -358,4 +377,38 @@ fn disk(disk: &DiskRates) -> String {
         per_sec(disk.read.bytes_per_sec),
         per_sec(disk.write.bytes_per_sec)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, values: [Option<f64>; 6]) -> Row {
+        Row {
+            name: name.to_owned(),
+            unit: Unit::Objects,
+            place: None,
+            values: values.into(),
+            changes: vec![None; 6],
+        }
+    }
+
+    #[test]
+    fn reports_side_by_side_say_how_they_were_measured() {
+        let column = |depth, cold| Column {
+            made_micros: 0,
+            program_version: "0.1.0".to_owned(),
+            depth,
+            cold,
+        };
+        let mut columns = vec![column(Depth::Quick, false); 5];
+        columns.push(column(Depth::Full, true));
+        let some = |index: usize| std::array::from_fn(|at| (at == index).then_some(1.0));
+        let rows = vec![row("Figure of the first", some(0)), row("Figure of the last", some(5))];
+        let text = trend_text(&Trend { columns, rows, notes: Vec::new() });
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "no row is empty: {text}");
+        assert!(lines[1].starts_with("Measurement") && lines[1].ends_with("full, cold"), "{text}");
+        assert!(lines[2].contains("of the last") && lines[2].ends_with(" 1 object"), "{text}");
+    }
 }
