@@ -121,7 +121,9 @@ impl History {
         if outcome.paths.is_empty() || !outcome.paths.iter().all(is_measured) {
             return None;
         }
-        let work = work(outcome);
+        let places = report.places.iter().filter(|place| outcome.paths.contains(&place.path));
+        let objects = places.map(|place| crate::to_f64(place.tree.objects) * place.tree.scale());
+        let work = work(outcome, objects.sum());
         let uncorrected_secs = uncorrected(report, outcome, work);
         let factor = self.fitted(work).map_or(1.0, |fitted| fitted.value);
         Some(Comparison {
@@ -157,14 +159,16 @@ impl History {
     }
 }
 
-/// Returns the kind of work that a real run was.
-fn work(outcome: &Outcome) -> Work {
+/// Returns the kind of work that a real run was on a tree of `objects`. A backup that looks only
+/// where a journal has seen changes is no first one, even if everything there is new.
+fn work(outcome: &Outcome, objects: f64) -> Work {
+    let is_whole = 2.0 * crate::to_f64(outcome.inspected) >= objects;
     let is_most = outcome.changed.saturating_mul(10) >= outcome.inspected.saturating_mul(9);
     match outcome.kind {
         OutcomeKind::Restore => Work::Restore,
         OutcomeKind::Image => Work::Image,
         OutcomeKind::Backup if outcome.changed == 0 => Work::Unchanged,
-        OutcomeKind::Backup if is_most => Work::First,
+        OutcomeKind::Backup if is_most && is_whole => Work::First,
         OutcomeKind::Backup => Work::Day,
     }
 }
@@ -283,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_kind_of_a_backup_is_what_it_had_to_do() {
-        let of = |inspected, changed| {
+        let of = |inspected, changed, objects| {
             let outcome = Outcome {
                 kind: OutcomeKind::Backup,
                 paths: Vec::new(),
@@ -294,9 +298,11 @@ mod tests {
                 new_bytes: 0,
                 elapsed_secs: 1.0,
             };
-            work(&outcome)
+            work(&outcome, objects)
         };
-        assert_eq!([of(10, 0), of(10, 1), of(10, 9)], [Work::Unchanged, Work::Day, Work::First]);
+        assert_eq!(of(10, 0, 10.0), Work::Unchanged);
+        assert_eq!([of(10, 1, 10.0), of(10, 9, 10.0)], [Work::Day, Work::First]);
+        assert_eq!(of(10, 10, 1000.0), Work::Day, "a journal has named one new directory");
     }
 
     /// Restores differ much among themselves, so one of them says little about the next.
