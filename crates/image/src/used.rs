@@ -65,7 +65,10 @@ fn free_ranges(device: &Path, was_frozen: bool) -> io::Result<Vec<Range<u64>>> {
         rustix::fs::syncfs(&root)?;
         return block::free_ranges(&root, device);
     }
-    match DeviceContent::of(device).kind.as_deref() {
+    let content = DeviceContent::of(device);
+    // Beside a table of partitions, a file system is what was there before the table: its blocks
+    // that are free belong to partitions, which the kernel may not know.
+    match content.kind.as_deref().filter(|_| content.table.is_none()) {
         Some("swap") => Ok(Vec::from([SWAP_HEAD_BYTES..u64::MAX])),
         Some(kind @ ("ext4" | "xfs")) => free_ranges_unmounted(device, kind, was_frozen),
         _ => Err(io::ErrorKind::Unsupported.into()),
@@ -174,6 +177,25 @@ mod tests {
             found += data.chunks(4096).filter(is_content).count();
         }
         assert_eq!(found, 2048, "all blocks of the file are used");
+    }
+
+    #[test]
+    fn what_is_left_of_a_file_system_beside_a_table_tells_of_no_free_blocks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = folder.path().join("disk");
+        let file = File::create(&disk).expect("a file");
+        file.set_len(DISK_BYTES).expect("sized");
+        if !runs(&["mkfs.ext4", "-q", "-F"], &disk) || free_ranges(&disk, false).is_err() {
+            eprintln!("skipped: no ext4 can be mounted here");
+            return;
+        }
+        // A partition of 256 MiB after the first MiB, and the mark of a boot record.
+        let entry = [0, 0, 2, 0, 0x83, 0xff, 0xff, 0xff, 0, 8, 0, 0, 0, 0, 8, 0];
+        file.write_all_at(&entry, 446).expect("written");
+        file.write_all_at(&[0x55, 0xaa], 510).expect("written");
+        let held = DeviceContent::of(&disk);
+        assert_eq!((held.kind.as_deref(), held.table.as_deref()), (Some("ext4"), Some("dos")));
+        free_ranges(&disk, false).expect_err("the partition may use any block");
     }
 
     #[test]
