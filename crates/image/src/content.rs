@@ -52,7 +52,10 @@ impl DeviceContent {
             (Some("swap"), _) => Some("swap space".to_owned()),
             (Some("LVM2_member"), _) => Some("a physical volume of LVM".to_owned()),
             (Some("crypto_LUKS"), _) => Some("a volume that is encrypted by LUKS".to_owned()),
-            (Some(kind), _) => Some(format!("the {kind} file system{label}")),
+            (Some(kind), None) => Some(format!("the {kind} file system{label}")),
+            (Some(kind), Some(table)) => {
+                Some(format!("a table of partitions ({table}), and the {kind} file system{label}"))
+            }
             (None, Some(table)) => Some(format!("a table of partitions ({table})")),
             (None, None) => None,
         }
@@ -113,6 +116,9 @@ mod tests {
         assert_eq!(content.shown().as_deref(), Some("the ext4 file system 'my disk'"));
         let disk = DeviceContent::parse(b"PTUUID=1234\nPTTYPE=gpt\n");
         assert_eq!(disk.shown().as_deref(), Some("a table of partitions (gpt)"));
+        let both = DeviceContent::parse(b"TYPE=ext4\nPTTYPE=dos\n");
+        let shown = "a table of partitions (dos), and the ext4 file system";
+        assert_eq!(both.shown().as_deref(), Some(shown));
         assert_eq!(DeviceContent::parse(b"").shown(), None);
         assert_eq!(DeviceContent::parse(b"TYPE=swap\n").shown().as_deref(), Some("swap space"));
     }
