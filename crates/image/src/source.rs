@@ -270,6 +270,17 @@ impl Source {
         }
     }
 
+    /// Returns the state in which the source was read. A command that was to hold it still may have
+    /// left out somebody who writes.
+    fn stillness(&self) -> io::Result<ImageStillness> {
+        Ok(match self.still.stillness {
+            Some(ImageStillness::Frozen) if self.mark()? != self.before => ImageStillness::Fuzzy,
+            Some(stillness) => stillness,
+            None if self.mark()?.has_changed_since(&self.before) => ImageStillness::Fuzzy,
+            None => ImageStillness::Unchanged,
+        })
+    }
+
     /// Lets the device go on, and removes its snapshot, unless it stays. `is_made` says that there
     /// is an image of it. Returns warnings about what is left.
     pub fn end(self, is_made: bool) -> Vec<String> {
@@ -342,13 +353,7 @@ impl ImageSource for Source {
     }
 
     fn describe(&self) -> io::Result<ImageDescription> {
-        let stillness = match self.still.stillness {
-            Some(stillness) => stillness,
-            None => match self.mark()?.has_changed_since(&self.before) {
-                true => ImageStillness::Fuzzy,
-                false => ImageStillness::Unchanged,
-            },
-        };
+        let stillness = self.stillness()?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let (kind, holds) = (self.kind.clone(), self.holds.clone());
         // The holes of a file and of a thin volume are zeros, but free blocks of a device may have
@@ -384,6 +389,19 @@ mod tests {
         cut.and_then(|file| file.set_len(9000)).expect("cut");
         let error = source.read_at(&mut tail, 8192).expect_err("the end is missing");
         assert_eq!(error.to_string(), "it has become shorter while it was read");
+    }
+
+    #[test]
+    fn a_frozen_file_that_changes_all_the_same_gives_a_fuzzy_image() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        std::fs::write(&path, vec![7; 10_000]).expect("written");
+        let (snapshot, freeze) = (StillnessChoice::Off, Some("true".to_owned()));
+        let options = SourceOptions { snapshot, freeze, ..Default::default() };
+        let source = Source::open(&path, &options).expect("opened");
+        assert_eq!(source.describe().expect("known").stillness, ImageStillness::Frozen);
+        std::fs::write(&path, vec![8; 10_001]).expect("written");
+        assert_eq!(source.describe().expect("known").stillness, ImageStillness::Fuzzy);
     }
 
     #[test]
