@@ -33,6 +33,13 @@ pub enum ImageError {
         path.display()
     )]
     InUse { path: PathBuf },
+    /// The user unmounts the device, or names another file.
+    #[error(
+        "{} is the file behind {}, which is mounted or used otherwise; end that use, then try again",
+        path.display(),
+        device.display()
+    )]
+    BehindUsed { path: PathBuf, device: PathBuf },
     /// The user takes the target out of the volume group.
     #[error(
         "{} is a physical volume of the volume group {group}; take it out with vgreduce, or remove \

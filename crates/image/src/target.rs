@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, fch
 use std::path::{Path, PathBuf};
 
 use client::ImageTarget;
-use sys::{block, frozen_filesystem};
+use sys::{block, frozen_filesystem, loop_device};
 
 use crate::content::DeviceContent;
 use crate::error::ImageError;
@@ -44,6 +44,10 @@ impl Target {
         }
         if !stat.is_file() {
             return Err(ImageError::NoTarget { path: path.to_owned() });
+        }
+        // The device would go on with the file that loses its name.
+        if let Some(device) = used_device_of(path) {
+            return Err(ImageError::BehindUsed { path: path.to_owned(), device });
         }
         if !is_confirmed {
             let content = content(path, stat.len());
@@ -144,6 +148,13 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// Returns a loop device that has the content of the file at `path` and is mounted or used
+/// otherwise, or may be.
+fn used_device_of(path: &Path) -> Option<PathBuf> {
+    let devices = loop_device::of_file(path).unwrap_or_default();
+    devices.into_iter().find(|device| block::is_in_use(device).unwrap_or(true))
 }
 
 /// Removes what killed restores to `path` have left: unfinished files that nobody has locked.

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Number of times that a free loop device is sought, because another process may take it.
@@ -128,6 +130,28 @@ pub(crate) fn identity_behind(path: &Path) -> Option<(u64, u64)> {
     // SAFETY: it has numbers only, and all of its bytes are set.
     let told = unsafe { told.assume_init() };
     (status == 0).then_some((told.device, told.inode))
+}
+
+/// Returns the loop devices that have the content of the file at `path`.
+pub fn of_file(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let (path, stat) = (path.canonicalize()?, std::fs::metadata(path)?);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/sys/block")? {
+        let entry = entry?;
+        // Only a loop device that has a file names it.
+        let Ok(named) = std::fs::read(entry.path().join("loop/backing_file")) else { continue };
+        let device = Path::new("/dev").join(entry.file_name());
+        let is_same = match identity_behind(&device) {
+            Some((_, inode)) if inode != stat.ino() => false,
+            Some((number, _)) if number == stat.dev() => true,
+            // The subvolumes of btrfs have numbers of their own, and not everybody may ask.
+            _ => named.trim_ascii_end() == path.as_os_str().as_bytes(),
+        };
+        if is_same {
+            found.push(device);
+        }
+    }
+    Ok(found)
 }
 
 /// Makes the file of a loop device where nobody else does, such as in a container.

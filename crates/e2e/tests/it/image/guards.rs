@@ -90,6 +90,25 @@ fn a_disk_in_use_is_no_target() {
     }
 }
 
+/// Whoever uses the device would go on with a file that has no name any more.
+#[test]
+fn a_file_behind_a_device_in_use_is_no_target() {
+    let scene = Scene::new();
+    let source = scene.scratch.join("source-disk");
+    fs::write(&source, noise(1, 100_000)).unwrap();
+    back_up(&scene, &source);
+    let Some((file, device)) = disk(&scene, "disk", &EXT4) else { return };
+    let mount = Mount::at(&device.0, scene.scratch.folder("mounted"), "defaults");
+    for options in [&[][..], &["--confirm"]] {
+        let refused = restore(&scene, &source, &file, options).expect(&[12]);
+        refused.says(file.to_str().unwrap()).says(device.0.to_str().unwrap());
+    }
+    assert_eq!(file.metadata().unwrap().len(), DISK_BYTES);
+    drop(mount);
+    restore(&scene, &source, &file, &["--confirm"]).expect(&[0]);
+    assert!(are_same(&source, &file));
+}
+
 #[test]
 fn a_target_that_is_too_small_is_refused_before_it_is_confirmed() {
     let scene = Scene::new();
