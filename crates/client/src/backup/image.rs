@@ -254,7 +254,7 @@ impl<'a> ImageRun<'a> {
     }
 
     fn back_up(&self, mut outbox: Outbox<'_>) -> Result<ImageReport, ClientError> {
-        let Findings { mut changed, mut rebound, data_bytes, unreadable } =
+        let Findings { mut changed, mut rebound, data_bytes, mut unreadable } =
             self.read_all(&mut outbox)?;
         self.session.check()?;
         // Nothing may fail later that can fail here: the parts replace those of the last image.
@@ -262,7 +262,7 @@ impl<'a> ImageRun<'a> {
         self.tally().progress.enter(Phase::Finishing);
         let changed_parts = changed.len() as u64;
         changed.extend(self.surplus().map(|number| (number, Content::default())));
-        self.commit_parts(&mut outbox, changed)?;
+        unreadable.extend(self.commit_parts(&mut outbox, changed)?);
         rebound.sort_unstable();
         self.rebind(&mut outbox, &rebound)?;
         // Parts may have been read again meanwhile.
@@ -478,27 +478,27 @@ impl<'a> ImageRun<'a> {
     }
 
     /// Commits the parts that have changed. Parts whose grants the server refuses are read again
-    /// and sent with their data.
+    /// and sent with their data. Returns what could not be read then.
     fn commit_parts(
         &self,
         outbox: &mut Outbox<'_>,
         changed: BTreeMap<u64, Content>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Errors, ClientError> {
         self.session
             .send_with(outbox, true, |examiner| self.send_parts(examiner, changed))?;
         self.session.check()?;
         let refused = outbox.take_rejections();
         if refused.is_empty() {
-            return Ok(());
+            return Ok(Errors::default());
         }
-        let mut failure = None;
+        let mut again = Ok(Errors::default());
         self.session.send_with(outbox, false, |examiner| {
-            failure = self.send_again(examiner, &refused).err();
+            again = self.send_again(examiner, &refused);
         })?;
         self.session.check()?;
         let refused = outbox.take_rejections();
-        failure.map_or(Ok(()), Err)?;
-        refused.first().map_or(Ok(()), |rejection| Err(refusal(rejection)))
+        let errors = again?;
+        refused.first().map_or(Ok(errors), |rejection| Err(refusal(rejection)))
     }
 
     fn send_parts(&self, examiner: &mut Examiner<'_>, changed: BTreeMap<u64, Content>) {
@@ -541,21 +541,25 @@ impl<'a> ImageRun<'a> {
         Segment::partial(Arc::new(root), directory, Vec::new(), Vec::new())
     }
 
-    /// Reads and sends the parts whose grants the server has refused.
+    /// Reads and sends the parts whose grants the server has refused. Returns what could not be
+    /// read this time.
     fn send_again(
         &self,
         examiner: &mut Examiner<'_>,
         refused: &[Rejection],
-    ) -> Result<(), ClientError> {
+    ) -> Result<Errors, ClientError> {
+        let mut unreadable = Errors::default();
         let mut reader = PartReader::new(self.source, self.layout, self.options.skips_errors);
         for rejection in refused {
             let number = part_of(rejection).ok_or_else(|| refusal(rejection))?;
             self.tally().retries.fetch_add(1, Relaxed);
             self.tally().backed_up.fetch_sub(1, Relaxed);
-            let read = self.read_part(&mut examiner.assembler, &mut reader, number)?;
-            self.send_parts(examiner, BTreeMap::from([(number, read.content)]));
+            let ReadPart { content, errors } =
+                self.read_part(&mut examiner.assembler, &mut reader, number)?;
+            unreadable.extend(errors);
+            self.send_parts(examiner, BTreeMap::from([(number, content)]));
         }
-        Ok(())
+        Ok(unreadable)
     }
 
     /// Numbers of the parts that the last image has and this one does not. They become empty files,

@@ -28,13 +28,16 @@ impl Errors {
         self.0.extend(other.0);
     }
 
-    /// Returns the ranges in order. Neighbours are joined.
+    /// Returns the ranges in order. Neighbours are joined, and so is what was found twice.
     pub(super) fn into_ranges(mut self) -> Vec<UnreadableRange> {
         self.0.sort_by_key(|range| range.offset);
         let mut joined: Vec<UnreadableRange> = Vec::new();
         for range in self.0 {
             match joined.last_mut() {
-                Some(last) if last.offset + last.bytes == range.offset => last.bytes += range.bytes,
+                Some(last) if range.offset <= last.offset + last.bytes => {
+                    let end = (range.offset + range.bytes).max(last.offset + last.bytes);
+                    last.bytes = end - last.offset;
+                }
                 _ => joined.push(range),
             }
         }
@@ -289,6 +292,16 @@ mod tests {
         expected[..4096].fill(7);
         expected[(2 << 20) + 4096..(2 << 20) + 8192].fill(7);
         assert!(sink.content == expected);
+    }
+
+    #[test]
+    fn ranges_that_are_found_twice_count_once() {
+        let mut errors = Errors::default();
+        for (offset, bytes) in [(8192, 4096), (0, 4096), (8192, 4096), (12_288, 4096)] {
+            errors.note(offset, bytes);
+        }
+        let range = |offset, bytes| UnreadableRange { offset, bytes };
+        assert_eq!(errors.into_ranges(), [range(0, 4096), range(8192, 8192)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::{fs, io, slice};
 
 use client::{
@@ -103,6 +103,33 @@ impl ImageSource for IdleDisk {
             host: "host".to_owned(),
             snapshot: self.snapshot.map(str::to_owned),
         })
+    }
+}
+
+/// Disk whose first block can be read only once.
+struct FadingDisk {
+    disk: IdleDisk,
+    has_faded: AtomicBool,
+}
+
+impl ImageSource for FadingDisk {
+    fn bytes(&self) -> u64 {
+        self.disk.bytes()
+    }
+
+    fn used(&self) -> &[Range<u64>] {
+        self.disk.used()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if offset == 0 && self.has_faded.swap(true, Ordering::Relaxed) {
+            return Err(io::Error::other("a bad block"));
+        }
+        self.disk.read_at(buffer, offset)
+    }
+
+    fn describe(&self) -> io::Result<ImageDescription> {
+        self.disk.describe()
     }
 }
 
@@ -320,7 +347,7 @@ fn idle(content: &[u8]) -> IdleDisk {
     }
 }
 
-fn back_up_disk(scene: &Scene, disk: &IdleDisk) -> ImageReport {
+fn back_up_disk(scene: &Scene, disk: &dyn ImageSource) -> ImageReport {
     let options =
         ImageOptions { name: b"vm".to_vec(), skips_errors: true, ..ImageOptions::default() };
     let client = Client::open(scene.node.home()).unwrap();
@@ -342,6 +369,30 @@ fn what_the_last_image_lacks_is_read_whatever_a_bitmap_says() {
     let out = scene.scratch.join("out");
     restore(&scene, Path::new("vm"), &out, &[]).expect(&[0]);
     assert!(fs::read(&out).unwrap() == content);
+}
+
+/// A part whose chunks the server has no longer is read twice. What failed only then had zeros in
+/// an image that was called whole.
+#[test]
+fn what_a_disk_does_not_give_again_is_named() {
+    let mut scene = Scene::new();
+    scene.keep_only_active();
+    let content = noise(1, 2 << 20);
+    let fading = || FadingDisk { disk: idle(&content), has_faded: AtomicBool::new(false) };
+    back_up_disk(&scene, &fading());
+    back_up_disk(&scene, &FadingDisk { disk: idle(&vec![7; 2 << 20]), ..fading() });
+    scene.server.admin(&["expire"]);
+    scene.server.restart();
+    assert!(scene.server.admin(&["reclaim"])["packs_removed"].as_u64().unwrap() > 0);
+    let report = back_up_disk(&scene, &fading());
+    let lost: Vec<_> = report
+        .facts
+        .unreadable
+        .iter()
+        .map(|range| (range.offset, range.bytes))
+        .collect();
+    assert_eq!(lost, [(0, 4096)]);
+    assert!(content_of_vm(&scene)[4096..] == content[4096..]);
 }
 
 /// Content that the newest image called `vm` has.
