@@ -179,16 +179,33 @@ mod tests {
         assert_eq!(found, 2048, "all blocks of the file are used");
     }
 
-    #[test]
-    fn what_is_left_of_a_file_system_beside_a_table_tells_of_no_free_blocks() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let disk = folder.path().join("disk");
+    /// Makes a disk with ext4 whose free blocks are known; `None`, with a message, if this machine
+    /// cannot do that.
+    fn ext4_disk(folder: &Path) -> Option<(PathBuf, File)> {
+        let disk = folder.join("disk");
         let file = File::create(&disk).expect("a file");
         file.set_len(DISK_BYTES).expect("sized");
         if !runs(&["mkfs.ext4", "-q", "-F"], &disk) || free_ranges(&disk, false).is_err() {
             eprintln!("skipped: no ext4 can be mounted here");
-            return;
+            return None;
         }
+        Some((disk, file))
+    }
+
+    #[test]
+    fn what_an_ext4_with_errors_calls_free_is_not_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some((disk, _)) = ext4_disk(folder.path()) else { return };
+        assert!(runs(&["debugfs", "-w", "-R", "set_super_value error_count 1"], &disk));
+        free_ranges(&disk, false).expect_err("its bitmaps may be wrong");
+        assert!(runs(&["debugfs", "-w", "-R", "set_super_value error_count 0"], &disk));
+        free_ranges(&disk, false).expect("repaired");
+    }
+
+    #[test]
+    fn what_is_left_of_a_file_system_beside_a_table_tells_of_no_free_blocks() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some((disk, file)) = ext4_disk(folder.path()) else { return };
         // A partition of 256 MiB after the first MiB, and the mark of a boot record.
         let entry = [0, 0, 2, 0, 0x83, 0xff, 0xff, 0xff, 0, 8, 0, 0, 0, 0, 8, 0];
         file.write_all_at(&entry, 446).expect("written");

@@ -273,8 +273,22 @@ struct Request {
     records: [Record; RECORDS],
 }
 
+/// Returns true if the kernel has found errors in the ext4 file system on `device`, which is
+/// mounted, since it was last repaired.
+///
+/// Source: Linux, `Documentation/ABI/testing/sysfs-fs-ext4`, `errors_count`.
+fn has_errors(device: &Path) -> bool {
+    let count = || {
+        let folder = kernel_folder(device)?.canonicalize()?;
+        let name = folder.file_name().ok_or(io::ErrorKind::NotFound)?;
+        std::fs::read_to_string(Path::new("/sys/fs/ext4").join(name).join("errors_count"))
+    };
+    count().is_ok_and(|count| count.trim() != "0")
+}
+
 /// Returns the ranges of `device` that the file system mounted at `root` does not use, in order.
-/// Fails with `Unsupported` if the file system does not tell.
+/// Fails with `Unsupported` if the file system does not tell, or is known to have errors: a block
+/// that it calls free may be that of a file.
 pub fn free_ranges(root: &Dir, device: &Path) -> io::Result<Vec<Range<u64>>> {
     let number = encoded(std::fs::metadata(device)?.rdev());
     let lowest = Record::default();
@@ -323,6 +337,9 @@ pub fn free_ranges(root: &Dir, device: &Path) -> io::Result<Vec<Range<u64>>> {
         }
         // The next call goes on after this record.
         request.keys[0] = last;
+    }
+    if has_errors(device) {
+        return Err(io::ErrorKind::Unsupported.into());
     }
     free.sort_by_key(|range| range.start);
     Ok(free)
