@@ -14,6 +14,14 @@ pub enum ImageError {
         path.display()
     )]
     NoImage { path: PathBuf },
+    /// The user names the devices.
+    #[error(
+        "the file system at {} lies on several devices: {}; name them all, so that each has an \
+         image",
+        path.display(),
+        listed(devices)
+    )]
+    SeveralDevices { path: PathBuf, devices: Vec<PathBuf> },
     /// The user names something else.
     #[error(
         "{} is neither a block device nor a file; no image can be written to it",
@@ -66,4 +74,9 @@ impl ImageError {
     pub(crate) fn file(verb: &'static str, path: &Path, error: io::Error) -> Self {
         Self::File { verb, path: path.to_owned(), error }
     }
+}
+
+fn listed(devices: &[PathBuf]) -> String {
+    let shown: Vec<String> = devices.iter().map(|device| device.display().to_string()).collect();
+    shown.join(", ")
 }

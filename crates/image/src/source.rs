@@ -139,6 +139,10 @@ impl Source {
         }
         let no_image = || ImageError::NoImage { path: path.to_owned() };
         let device = device_of_mount(path).ok_or_else(no_image)?;
+        let devices = block::btrfs_devices(&device).unwrap_or_default();
+        if devices.len() > 1 {
+            return Err(ImageError::SeveralDevices { path: path.to_owned(), devices });
+        }
         Self::open(&device, options)
     }
 

@@ -226,15 +226,41 @@ pub fn partitions(disk: &Path) -> io::Result<Vec<Partition>> {
         };
         let (Some(start), Some(sectors)) = (number("start"), number("size")) else { continue };
         let range = start * SECTOR_BYTES..(start + sectors) * SECTOR_BYTES;
-        // A slash in the name of a device is an exclamation mark in the name of its folder.
-        let name: Vec<u8> = entry.file_name().as_bytes().to_vec();
-        let name: Vec<u8> =
-            name.into_iter().map(|byte| if byte == b'!' { b'/' } else { byte }).collect();
-        let device = Path::new("/dev").join(OsStr::from_bytes(&name));
+        let device = device_called(&entry.file_name());
         found.push(Partition { number: partition, device, range });
     }
     found.sort_by_key(|partition| partition.range.start);
     Ok(found)
+}
+
+/// Returns the devices of the btrfs file system that is mounted and lies on `device`, sorted by
+/// their paths; none if there is no such file system.
+///
+/// Source: Linux, `fs/btrfs/sysfs.c`, `/sys/fs/btrfs/UUID/devices`.
+pub fn btrfs_devices(device: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = kernel_folder(device)?.canonicalize()?;
+    let name = folder.file_name().ok_or(io::ErrorKind::NotFound)?;
+    for entry in std::fs::read_dir("/sys/fs/btrfs")? {
+        let devices = entry?.path().join("devices");
+        if !devices.join(name).try_exists()? {
+            continue;
+        }
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(devices)? {
+            found.push(device_called(&entry?.file_name()));
+        }
+        found.sort();
+        return Ok(found);
+    }
+    Ok(Vec::new())
+}
+
+/// Returns the path in `/dev` of the device that the kernel calls `name`. A slash in the name of a
+/// device is an exclamation mark in the name of its folder.
+fn device_called(name: &OsStr) -> PathBuf {
+    let slashed = |byte: &u8| if *byte == b'!' { b'/' } else { *byte };
+    let name: Vec<u8> = name.as_bytes().iter().map(slashed).collect();
+    Path::new("/dev").join(OsStr::from_bytes(&name))
 }
 
 /// Returns the path in `/dev` of the block device with the number `device`.

@@ -366,3 +366,23 @@ fn what_lies_around_a_file_system_is_kept() {
     let mount = Mount::at(&device.0, scene.scratch.folder("restored"), "ro");
     assert_same(&there, &manifest(&mount.0));
 }
+
+/// The image of the device that the table of mounts names had a half of the data.
+#[test]
+fn a_file_system_on_several_devices_is_not_taken_for_one_of_them() {
+    let scene = Scene::new();
+    let nothing = Kind { mkfs: &["true"], check: &[] };
+    let Some((_, first)) = disk(&scene, "first", &nothing) else { return };
+    let Some((_, second)) = disk(&scene, "second", &nothing) else { return };
+    let [first_path, second_path] = [&first, &second].map(|device| device.0.to_str().unwrap());
+    if !run_tool(&["mkfs.btrfs", "-q", "-d", "raid0", first_path], &second.0) {
+        return e2e::skip::say("mkfs.btrfs does not work here");
+    }
+    let options = format!("device={second_path}");
+    let mount = Mount::at(&first.0, scene.scratch.folder("mounted"), &options);
+    image(&scene, &["backup"], &mount.0)
+        .expect(&[12])
+        .says("several devices")
+        .says(first_path)
+        .says(second_path);
+}
