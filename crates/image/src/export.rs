@@ -1,6 +1,8 @@
 //! Exports of network block devices (NBD) as sources: disks of virtual machines by `qemu-nbd`, and
 //! disks that any server exports.
 
+mod connections;
+
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -8,8 +10,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use nbd::{Export, NbdError, QemuNbd, State, Uri, dirty_bitmap_context};
-use sys::lock::Mutex;
 
+use self::connections::Connections;
 use crate::used::touches;
 
 /// Context that tells which blocks hold data.
@@ -20,11 +22,9 @@ const STATUS_BYTES: u64 = 1 << 30;
 /// Format of a file with the disk of a virtual machine, as qemu calls it.
 pub(crate) type Format = String;
 
-/// Export that several threads read, each on a connection of its own.
+/// Export that several threads read, each on a connection of its own if the server has so many.
 pub(crate) struct ExportReader {
-    uri: Uri,
-    /// Connections that nobody uses at the moment.
-    idle: Mutex<Vec<Export>>,
+    connections: Connections,
     pub(crate) bytes: u64,
     pub(crate) is_read_only: bool,
     /// Ranges that hold data, in order.
@@ -104,8 +104,7 @@ impl ExportReader {
         }
         let is_read_only = export.is_read_only();
         Ok(Self {
-            uri,
-            idle: Mutex::new(vec![export]),
+            connections: Connections::new(uri, export),
             bytes,
             is_read_only,
             used,
@@ -115,17 +114,11 @@ impl ExportReader {
     }
 
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let idle = self.idle.lock().pop();
-        let mut export = match idle {
-            Some(export) => export,
-            None => Export::connect(&self.uri, &[]).map_err(io::Error::other)?,
-        };
+        let mut export = self.connections.take().map_err(io::Error::other)?;
         let read = export.read_at(buffer, offset);
-        match &read {
-            // After an error that the server reports, the connection is as good as before.
-            Ok(()) | Err(NbdError::Failed { .. }) => self.idle.lock().push(export),
-            Err(_) => {}
-        }
+        // After an error that the server reports, the connection is as good as before.
+        let is_good = matches!(read, Ok(()) | Err(NbdError::Failed { .. }));
+        self.connections.give_back(Some(export).filter(|_| is_good));
         read.map_err(io::Error::other)
     }
 

@@ -560,6 +560,41 @@ fn a_qcow2_file_is_imaged_and_its_bitmap_saves_reading() {
     image(&scene, &["backup", "--bitmap", "none"], &disk).expect(&[12]).says("none");
 }
 
+/// Waits for the socket of a server of network block devices.
+fn wait_for_socket(socket: &Path) {
+    let is_there = (0..1200).any(|_| {
+        e2e::clock::pause(Duration::from_millis(50));
+        socket.try_exists().unwrap()
+    });
+    assert!(is_there, "the server listens");
+}
+
+/// `qemu-nbd` lets the second client wait until the first one has gone, which was an error.
+#[test]
+fn an_export_for_one_client_at_a_time_is_imaged() {
+    let scene = Scene::new();
+    if !has("qemu-nbd") {
+        return;
+    }
+    let (disk, socket) = (scene.scratch.join("disk"), scene.scratch.join("socket"));
+    fs::write(&disk, noise(1, 150 << 20)).unwrap();
+    let mut server = Command::new("qemu-nbd")
+        .args(["--persistent", "--read-only", "--format", "raw", "--socket"])
+        .args([&socket, &disk])
+        .spawn()
+        .unwrap();
+    wait_for_socket(&socket);
+    let address = format!("nbd+unix:///?socket={}", socket.display());
+    let words = ["image", "backup", &address, "--name", "single", "--json"];
+    let outcome = scene.node.run(&words);
+    drop(server.kill());
+    drop(server.wait());
+    outcome.expect(&[0]);
+    let out = scene.scratch.join("out");
+    restore(&scene, Path::new("single"), &out, &[]).expect(&[0]);
+    assert!(are_same(&disk, &out));
+}
+
 #[test]
 fn errors_of_a_disk_are_named_and_can_be_skipped() {
     let scene = Scene::new();
@@ -581,11 +616,7 @@ fn errors_of_a_disk_are_named_and_can_be_skipped() {
         .args(["eval", "get_size=echo 8388608", &format!("pread={read}")])
         .spawn()
         .unwrap();
-    let is_there = (0..1200).any(|_| {
-        e2e::clock::pause(Duration::from_millis(50));
-        socket.try_exists().unwrap()
-    });
-    assert!(is_there, "nbdkit listens");
+    wait_for_socket(&socket);
     let address = format!("nbd+unix:///?socket={}", socket.display());
     let words = ["image", "backup", &address, "--name", "bad", "--json"];
     scene.node.run(&words).expect(&[12]).says("at offset 3145728");
