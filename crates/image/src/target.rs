@@ -182,8 +182,13 @@ fn is_unfinished(name: &OsStr, path: &Path) -> bool {
 
 /// Says in words what a target holds.
 fn content(path: &Path, bytes: u64) -> String {
+    let partitions = block::partitions(path).unwrap_or_default();
+    let within = partitions.iter().filter_map(|partition| {
+        let held = DeviceContent::of(&partition.device).shown()?;
+        Some(format!("; partition {} holds {held}", partition.number))
+    });
     match DeviceContent::of(path).shown() {
-        Some(content) => format!("({bytes} bytes) holds {content}"),
+        Some(content) => format!("({bytes} bytes) holds {content}") + &within.collect::<String>(),
         None => format!("has {bytes} bytes, in which blkid recognises nothing"),
     }
 }

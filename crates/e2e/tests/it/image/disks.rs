@@ -213,6 +213,10 @@ fn a_disk_with_partitions_comes_back(table: fn(&Path) -> bool, holds: &str) {
         assert!(report["data_bytes"].as_u64().unwrap() < 60 * MIB, "{report}");
         assert_eq!(report["holds"], holds);
     }
+    restore(&scene, &device.0, &device.0, &[])
+        .expect(&[12])
+        .says(&format!("holds {holds}; partition 1 holds the ext4 file system"))
+        .says("partition 2 holds swap space");
     let (target_file, target) = noisy(&scene, "target", DISK_BYTES);
     restore(&scene, &device.0, &target.0, &["--confirm"]).expect(&[0]);
     let [before, after] = [&file, &target_file].map(|file| fs::read(file).unwrap());
