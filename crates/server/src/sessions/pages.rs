@@ -147,6 +147,8 @@ fn contents(store: &Store, objects: &[Object], names: &[Bytes]) -> Bytes {
     names.iter().flat_map(digest).collect()
 }
 
+/// Returns the digest of the content of an object; `None` if there is none, and for a content in a
+/// damaged pack. The node then takes its own content for a new one, and stores it again.
 fn content(store: &Store, object: &Object) -> Option<[u8; 16]> {
     let Payload::Extents(extents) = &object.payload else { return None };
     let mut hasher = ContentHasher::new();
@@ -155,7 +157,11 @@ fn content(store: &Store, object: &Object) -> Option<[u8; 16]> {
             hasher.hole(*bytes);
         }
         let Some(range) = extent.chunks() else { continue };
-        let table = store.pools.table(range.first.pack()).ok()?;
+        let pack = range.first.pack();
+        if store.condemned().damaged.contains(&pack) {
+            return None;
+        }
+        let table = store.pools.table(pack).ok()?;
         for offset in 0..range.count {
             let (_, digest) = table.chunk(range.first.index().checked_add(offset)?)?;
             hasher.chunk(&digest);

@@ -252,4 +252,9 @@ fn an_audit_names_the_image_that_damage_costs() {
     let text = scene.node.run(&words).expect(&[4]);
     let text = text.says("Lost or damaged at the server").stdout;
     assert!(text.contains("  bytes 2"), "{text}");
+    // The disk is as it was, so its next image is whole.
+    let next = back_up(&scene, &disk);
+    assert!(next["changed_parts"].as_u64().unwrap() >= 1, "{next}");
+    image(&scene, &["verify"], &disk).expect(&[0]);
+    assert_eq!(back_up(&scene, &disk)["changed_parts"], 0);
 }

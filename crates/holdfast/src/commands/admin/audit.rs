@@ -106,7 +106,7 @@ fn text(outcome: &Audit, named_max: usize) -> String {
     if outcome.damages.iter().any(|damage| !damage.is_repaired) {
         text.push_str(
             "New backups do not use the damaged packs. Run 'holdfast backup --full' on the nodes\n\
-             below, to store again the files that they still have.\n",
+             below, and 'holdfast image backup' for images, to store again what they still have.\n",
         );
     }
     if outcome.lost_versions_count > 0 {
