@@ -49,7 +49,12 @@ impl RawQuantum {
         assert!(self.used + bytes <= QUANTUM_BYTES_MAX, "callers ask fits() first");
         let end = self.used + bytes;
         if self.data.len() < end {
-            self.data.resize(end, 0);
+            match self.used {
+                // Nothing in the room is of use. To grow would copy it, and the next quantum that
+                // is a little larger would grow it again.
+                0 => self.data = vec![0; end.next_power_of_two()],
+                _ => self.data.resize(end, 0),
+            }
         }
         &mut self.data[self.used..end]
     }
@@ -344,6 +349,22 @@ mod tests {
         }
         assert_eq!(chunks, CHUNKS_FULL);
         assert!(quantum.data().len() < QUANTUM_BYTES_MAX);
+    }
+
+    #[test]
+    fn room_for_a_quantum_that_is_a_little_larger_is_there() {
+        let mut quantum = RawQuantum::default();
+        quantum.push(&[1; 5000]);
+        let room = quantum.data.as_ptr();
+        for bytes in [5001, 8000, 1, 8192] {
+            quantum.clear();
+            quantum.push(&vec![2; bytes]);
+            assert_eq!(quantum.data.as_ptr(), room, "{bytes}");
+            assert_eq!(quantum.data(), vec![2; bytes]);
+        }
+        quantum.clear();
+        quantum.push(&vec![3; QUANTUM_BYTES_MAX - 1]);
+        assert_eq!(quantum.data.len(), QUANTUM_BYTES_MAX);
     }
 
     /// An accelerator makes several frames of a quantum.
