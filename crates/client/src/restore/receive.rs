@@ -72,6 +72,7 @@ pub(super) fn receive<D: Destination>(
         has_all_entries: false,
         early: VecDeque::new(),
         early_room: Room::of_all_windows(),
+        opener: None,
     };
     let unreadable = loop {
         match reception.receive_next(destination) {
@@ -117,6 +118,8 @@ struct Reception<'a, F> {
     /// Arrivals that wait until a window is complete, and room for their entries.
     early: VecDeque<Arrival>,
     early_room: Room,
+    /// Opener of this thread, after the first window with little data.
+    opener: Option<Opener<'a>>,
 }
 
 impl<F: Send + Sync> Reception<'_, F> {
@@ -274,9 +277,12 @@ impl<F: Send + Sync> Reception<'_, F> {
         destination: &D,
     ) -> Result<bool, ClientError> {
         let window = Arc::clone(&first.window);
-        let mut opener = Opener::new(self.link).map_err(|error| {
-            ClientError::new(ErrorKind::Bug, format!("cannot make a decompressor: {error}"))
-        })?;
+        let mut opener = match self.opener.take() {
+            Some(opener) => opener,
+            None => Opener::new(self.link).map_err(|error| {
+                ClientError::new(ErrorKind::Bug, format!("cannot make a decompressor: {error}"))
+            })?,
+        };
         let mut next = Some(first);
         let is_last = loop {
             if let Some(work) = next.take() {
@@ -296,6 +302,7 @@ impl<F: Send + Sync> Reception<'_, F> {
                 entries => self.keep(entries)?,
             }
         };
+        self.opener = Some(opener);
         self.complete(destination)?;
         Ok(is_last)
     }
