@@ -10,6 +10,9 @@
 //! A directory of the run is taken once. What is asked for again, or out of order, is not found
 //! here: the caller then asks the server for that directory alone. Three of them in order begin a
 //! new run.
+//!
+//! A run that is full pauses until half of what is ready was taken. Else its thread would wake up
+//! for each directory, only to wait again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -22,8 +25,10 @@ use crate::connection::Connection;
 use crate::node::View;
 use crate::walk::{Place, Walk, is_ahead};
 
-/// Maximum number of objects that wait to be taken.
+/// Number of objects that wait to be taken, above which a run pauses.
 const READY_MAX: usize = 15_000;
+/// Number of objects above which a run that has paused does not go on.
+const READY_LOW: usize = READY_MAX / 2;
 /// Number of directories that were taken or given up after which a run ends. It must know them all.
 const GONE_MAX: usize = 100_000;
 /// Maximum time for which a caller waits for a directory of a run.
@@ -65,6 +70,8 @@ struct Run {
     arriving: Option<(DirPath, Vec<Object>)>,
     ready: BTreeMap<Vec<u8>, Vec<Object>>,
     ready_objects: usize,
+    /// True while the thread waits for room.
+    is_paused: bool,
     /// Directories that were taken or given up.
     gone: HashSet<Vec<u8>>,
     has_ended: bool,
@@ -93,6 +100,7 @@ impl Run {
             arriving: None,
             ready: BTreeMap::new(),
             ready_objects: 0,
+            is_paused: false,
             gone: HashSet::new(),
             has_ended: false,
             last_taken: now,
@@ -132,7 +140,13 @@ impl Run {
     }
 
     fn is_full(&self) -> bool {
-        self.ready_objects > READY_MAX
+        self.ready_objects > if self.is_paused { READY_LOW } else { READY_MAX }
+    }
+
+    /// Returns true if more may come. Pauses the run otherwise.
+    fn has_room(&mut self) -> bool {
+        self.is_paused = self.is_full();
+        !self.is_paused
     }
 
     fn take(&mut self, directory: &DirPath) -> Arrival {
@@ -196,12 +210,16 @@ impl Lookahead {
             };
             match run.take(&place.directory) {
                 Arrival::Objects(objects) => {
+                    let mut wakes_thread = run.is_paused && !run.is_full();
                     if run.gone.len() > GONE_MAX {
                         let root = run.root.clone();
                         state.run = None;
                         state.walk.end(root, sys::clock::monotonic());
+                        wakes_thread = true;
                     }
-                    self.shared.changed.notify_all();
+                    if wakes_thread {
+                        self.shared.changed.notify_all();
+                    }
                     return Some(objects);
                 }
                 Arrival::Nothing => {
@@ -244,7 +262,7 @@ fn run(shared: &SharedState, connection: &Connection, number: u64, root: &Place)
             let Some(run) = state.run.as_mut().filter(|run| run.number == number) else {
                 return false;
             };
-            if !run.is_full() {
+            if run.has_room() {
                 run.arrive(directory, objects);
                 shared.changed.notify_all();
                 return true;
@@ -275,6 +293,7 @@ fn run(shared: &SharedState, connection: &Connection, number: u64, root: &Place)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::tests::file;
 
     fn path(path: &str) -> DirPath {
         DirPath::new(path.as_bytes()).expect("a path")
@@ -317,6 +336,25 @@ mod tests {
         }
         let found = ["/a/", "/a/b/", "/a/c/", "/a/c/d/"].map(|name| shown(&run.take(&path(name))));
         assert_eq!(found, ["objects", "nothing", "objects", "objects"]);
+    }
+
+    #[test]
+    fn a_run_that_was_full_goes_on_when_half_is_taken() {
+        const EACH: usize = READY_MAX / 6;
+        let mut run = run();
+        for name in 1..=8 {
+            let objects = vec![file("x", 0); EACH];
+            run.arrive(&path(&format!("/a/{name}/")), objects);
+        }
+        run.settle();
+        assert!(run.is_full() && !run.has_room());
+        for name in 1..=4 {
+            assert_eq!(shown(&run.take(&path(&format!("/a/{name}/")))), "objects");
+            assert!(run.is_paused && run.is_full(), "{name}");
+        }
+        assert_eq!(shown(&run.take(&path("/a/5/"))), "objects");
+        assert!(run.is_paused && !run.is_full(), "the thread is woken");
+        assert!(run.has_room() && !run.is_paused);
     }
 
     #[test]

@@ -255,8 +255,34 @@ fn system_time(time: Timestamp) -> SystemTime {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use model::ClassId;
+
     use super::*;
+
+    /// Makes a file of `size` bytes.
+    pub(crate) fn file(name: &str, size: u64) -> Object {
+        let time = Timestamp::default();
+        Object {
+            name: Name::new(name.as_bytes()).expect("a name"),
+            stat: Stat {
+                kind: Kind::File,
+                mode: 0o644,
+                uid: 0,
+                gid: 0,
+                size,
+                mtime: time,
+                ctime: time,
+                inode: 1,
+                linked: false,
+                device: 0,
+            },
+            attributes: Arc::default(),
+            class: ClassId(1),
+            inserted: ServerTime(1),
+            payload: Payload::Nothing,
+        }
+    }
 
     #[test]
     fn only_the_past_is_settled() {
