@@ -23,6 +23,7 @@ pub(crate) use self::small::BYTES_MAX as SMALL_BYTES_MAX;
 use self::small::SmallContents;
 use crate::connection::Connection;
 use crate::node::{Folder, View};
+use crate::walk::Place;
 
 /// Maximum number of images that are read at the same time without their readers being made anew.
 const READERS_MAX: usize = 16;
@@ -59,22 +60,31 @@ impl Contents {
         }
         let content = match self.small.find(view, &key, size) {
             Some(content) => content,
-            None => self.small.remember(key.clone(), self.large.read_alone(&key, size, 0..size)?),
+            None => {
+                let content = Arc::new(self.large.read_alone(&key, size, 0..size)?);
+                self.small.remember(key, Arc::clone(&content));
+                content
+            }
         };
         Ok(content[to_usize(range.start)..to_usize(range.end)].to_vec())
     }
 
-    /// Takes the content of a small file, if it has come ahead of a walk or is about to come.
-    /// Nothing is fetched for it.
+    /// Takes the contents of the first of some small files of one directory: as many as have come
+    /// ahead of a walk, or the first one that is about to come. Nothing is fetched for them, and
+    /// nothing of them is kept.
     pub(crate) fn take_ahead(
         &self,
         view: View,
         folder: &Folder,
-        object: &Object,
-    ) -> Option<Arc<Vec<u8>>> {
-        let key = (folder.place(object), object.inserted);
-        let content = self.small.take_ahead(view, &key)?;
-        (content.len() as u64 == object.stat.size).then_some(content)
+        files: &[&Object],
+    ) -> Vec<Arc<Vec<u8>>> {
+        let Folder { filespace, directory } = folder.clone();
+        self.small.take_ahead(&Place { view, filespace, directory }, files)
+    }
+
+    /// Keeps the content of a small file for the next reader.
+    pub(crate) fn keep(&self, folder: &Folder, object: &Object, content: Arc<Vec<u8>>) {
+        self.small.remember((folder.place(object), object.inserted), content);
     }
 
     /// Returns the bytes of an image in `range`.

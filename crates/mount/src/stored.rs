@@ -13,13 +13,13 @@ use fuser::{
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr, Request,
 };
-use model::{Kind, Payload};
+use model::{Kind, Object, Payload};
 use sys::lock::Mutex;
 
 use crate::contents::{Contents, SMALL_BYTES_MAX};
 use crate::inodes::Inodes;
 use crate::kernel::KernelCache;
-use crate::node::{Node, View};
+use crate::node::{Folder, Node, View};
 use crate::tree::{Entries, Tree, TreeEntry, in_walk_order};
 
 /// Time for which the kernel remembers names and attributes of a past state, which never changes.
@@ -48,8 +48,34 @@ pub(crate) struct StoredFiles {
 
 struct OpenDirectory {
     entries: Entries,
-    /// Small files that the last answer told the kernel of, and their numbers.
-    told: Vec<(INodeNo, Node)>,
+    /// Small files that the last answer told the kernel of.
+    told: Vec<ToldFile>,
+}
+
+/// Small file that the kernel was told of.
+struct ToldFile {
+    number: INodeNo,
+    view: View,
+    folder: Arc<Folder>,
+    object: Arc<Object>,
+}
+
+impl ToldFile {
+    /// Returns the file that `node` stands for, if its content may come ahead.
+    fn new(number: INodeNo, node: &Node) -> Option<Self> {
+        let Node::Object { view, folder, object } = node else { return None };
+        let is_small = (1..=SMALL_BYTES_MAX).contains(&object.stat.size);
+        (object.stat.kind == Kind::File && is_small).then(|| Self {
+            number,
+            view: *view,
+            folder: Arc::clone(folder),
+            object: Arc::clone(object),
+        })
+    }
+
+    fn is_beside(&self, other: &Self) -> bool {
+        self.view == other.view && Arc::ptr_eq(&self.folder, &other.folder)
+    }
 }
 
 impl StoredFiles {
@@ -134,18 +160,35 @@ impl StoredFiles {
     }
 
     /// Puts contents that have come ahead into the kernel's cache, as long as there are any.
-    fn give_contents(&self, told: &[(INodeNo, Node)]) {
-        for (inode, node) in told {
-            let Node::Object { view, folder, object } = node else { continue };
-            let Some(content) = self.contents.take_ahead(*view, folder, object) else { return };
-            if !self.kernel.put(*inode, &content) {
-                return;
+    fn give_contents(&self, told: &[ToldFile]) {
+        for mut rest in told.chunk_by(ToldFile::is_beside) {
+            while let Some(ToldFile { view, folder, .. }) = rest.first() {
+                let objects: Vec<&Object> = rest.iter().map(|file| &*file.object).collect();
+                let contents = self.contents.take_ahead(*view, folder, &objects);
+                let (come, later) = rest.split_at(contents.len());
+                if come.is_empty() || !self.give(come, contents) {
+                    return;
+                }
+                rest = later;
             }
         }
     }
 
+    /// Puts the contents of `files` into the kernel's cache. Returns false if it has not taken all
+    /// of them. The others are kept: it asks for them soon.
+    fn give(&self, files: &[ToldFile], contents: Vec<Arc<Vec<u8>>>) -> bool {
+        let mut are_taken = true;
+        for (file, content) in files.iter().zip(contents) {
+            are_taken = are_taken && self.kernel.put(file.number, &content);
+            if !are_taken {
+                self.contents.keep(&file.folder, &file.object, content);
+            }
+        }
+        are_taken
+    }
+
     /// Notes the files that an answer told the kernel of.
-    fn note_told(&self, handle: FileHandle, told: Vec<(INodeNo, Node)>) {
+    fn note_told(&self, handle: FileHandle, told: Vec<ToldFile>) {
         if let Some(open) = self.open.lock().get_mut(&u64::from(handle)) {
             open.told = told;
         }
@@ -163,12 +206,6 @@ impl StoredFiles {
         let xattrs = node.object().map_or(&[][..], |object| &object.attributes.xattrs);
         Ok(xattrs.iter().flat_map(|xattr| [&xattr.name[..], b"\0"].concat()).collect())
     }
-}
-
-/// Returns true for a file whose content may come ahead.
-fn is_small_file(node: &Node) -> bool {
-    let Node::Object { object, .. } = node else { return false };
-    object.stat.kind == Kind::File && (1..=SMALL_BYTES_MAX).contains(&object.stat.size)
 }
 
 /// Returns the part of a file of `size` bytes that a read asks for.
@@ -351,9 +388,7 @@ impl Filesystem for StoredFiles {
                 self.inodes.forget(number, 1);
                 break;
             }
-            if is_small_file(node) {
-                told.push((number, node.clone()));
-            }
+            told.extend(ToldFile::new(number, node));
         }
         // Before the answer: the kernel may ask for more at once.
         self.note_told(handle, told);

@@ -160,7 +160,8 @@ impl SmallContents {
     pub(super) fn find(&self, view: View, key: &VersionKey, size: u64) -> Option<Arc<Vec<u8>>> {
         let ObjectPlace { filespace, directory, .. } = key.0.clone();
         let place = Place { view, filespace, directory };
-        if let Some(content) = self.take(&place, key) {
+        let find = |stock: &mut Stock| stock.find(key);
+        if let Some(content) = self.take(&place, key, find) {
             return Some(content);
         }
         match self.note_miss(&place) {
@@ -169,36 +170,53 @@ impl SmallContents {
             Miss::Beside => self.fetch_beside(&place, &key.0.name),
             Miss::Run => {}
         }
-        self.take(&place, key)
+        self.take(&place, key, find)
     }
 
-    /// Takes a content that has come ahead, or that the run is about to bring.
-    pub(super) fn take_ahead(&self, view: View, key: &VersionKey) -> Option<Arc<Vec<u8>>> {
-        let ObjectPlace { filespace, directory, .. } = key.0.clone();
-        self.take(&Place { view, filespace, directory }, key)
+    /// Takes the contents of the first of `files`, which are in the directory `place`, out of the
+    /// stock: as many as have come ahead. If there are none, waits for the first one, if the run is
+    /// about to bring it.
+    pub(super) fn take_ahead(&self, place: &Place, files: &[&Object]) -> Vec<Arc<Vec<u8>>> {
+        let Some(first) = files.first() else { return Vec::new() };
+        let first = key(&place.filespace, &place.directory, first);
+        let mut sought = first.clone();
+        let mut take_out = |stock: &mut Stock, file: &Object| {
+            sought.0.name.clone_from(&file.name);
+            sought.1 = file.inserted;
+            stock.take_out(&sought).filter(|content| content.len() as u64 == file.stat.size)
+        };
+        let taken = self.take(place, &first, |stock| {
+            let come: Vec<_> = files.iter().map_while(|&file| take_out(stock, file)).collect();
+            (!come.is_empty()).then_some(come)
+        });
+        taken.unwrap_or_default()
     }
 
     /// Keeps a content that was fetched.
-    pub(super) fn remember(&self, key: VersionKey, content: Vec<u8>) -> Arc<Vec<u8>> {
-        let content = Arc::new(content);
-        self.shared.state.lock().stock.put_read(key, Arc::clone(&content));
-        content
+    pub(super) fn remember(&self, key: VersionKey, content: Arc<Vec<u8>>) {
+        self.shared.state.lock().stock.put_read(key, content);
     }
 
-    /// Takes a content from the stock. Waits for it if a run is about to bring it.
-    fn take(&self, place: &Place, key: &VersionKey) -> Option<Arc<Vec<u8>>> {
+    /// Takes from the stock what `find` finds there. Otherwise waits for the file `key` if a run is
+    /// about to bring it.
+    fn take<T>(
+        &self,
+        place: &Place,
+        key: &VersionKey,
+        mut find: impl FnMut(&mut Stock) -> Option<T>,
+    ) -> Option<T> {
         let mut deadline = None;
         let mut state = self.shared.state.lock();
         loop {
             let was_full = state.stock.is_full();
-            if let Some(content) = state.stock.find(key) {
+            if let Some(found) = find(&mut state.stock) {
                 if let Some(run) = &mut state.run {
                     run.last_taken = sys::clock::monotonic();
                 }
                 if was_full && !state.stock.is_full() {
                     self.shared.changed.notify_all();
                 }
-                return Some(content);
+                return Some(found);
             }
             let brings = |run: &Run| run.root.covers(place) && run.brings(key);
             if !state.run.as_ref().is_some_and(brings) {

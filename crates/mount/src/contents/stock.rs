@@ -64,6 +64,11 @@ impl Stock {
         Some(content)
     }
 
+    /// Takes a content out of the stock, for somebody who keeps it.
+    pub(super) fn take_out(&mut self, key: &VersionKey) -> Option<Arc<Vec<u8>>> {
+        self.ahead.take(key).or_else(|| self.read.take(key))
+    }
+
     pub(super) fn has(&self, key: &VersionKey) -> bool {
         self.read.contents.contains(key) || self.ahead.contents.contains(key)
     }
@@ -118,6 +123,17 @@ mod tests {
         assert!(stock.find(&key("b")).is_some(), "it was read lately");
         stock.put_read(key("c"), Arc::new(vec![3; READ_BYTES_MAX]));
         assert!(stock.find(&key("b")).is_none(), "it has made room");
+    }
+
+    #[test]
+    fn a_content_that_is_taken_out_takes_no_room() {
+        let mut stock = Stock::new();
+        stock.put_ahead(key("a"), vec![1; AHEAD_BYTES_MAX + 1]);
+        stock.put_read(key("b"), Arc::new(vec![2]));
+        assert_eq!(stock.take_out(&key("b")).as_deref(), Some(&vec![2]));
+        assert!(stock.is_full() && stock.take_out(&key("a")).is_some());
+        assert!(!stock.is_full() && !stock.has(&key("a")) && !stock.has(&key("b")));
+        assert_eq!((stock.ahead.bytes, stock.read.bytes), (0, 0));
     }
 
     #[test]
