@@ -14,6 +14,8 @@
 //! variables.
 
 pub mod alarm;
+#[expect(unsafe_code, reason = "the options of the allocator have no safe binding")]
+pub mod allocator;
 mod apply;
 mod attributes;
 #[expect(unsafe_code, reason = "the map of a file system has no safe binding")]

@@ -17,6 +17,9 @@ use crate::{home, moment, output};
 /// Time for which programs wait, unless the user sets another. They cannot be stopped meanwhile as
 /// a command can, so it is short.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
+/// Time for which memory that is free is kept. Contents of files come and go all the time: what was
+/// freed within a second is as much again as what is in use.
+const FREE_MEMORY_KEPT: Duration = Duration::from_millis(10);
 /// Pause between two looks at whether the mount is to end.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -52,6 +55,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
+    sys::allocator::give_back_after(FREE_MEMORY_KEPT);
     sys::process::raise_open_files();
     let path = std::path::absolute(&args.directory)
         .map_err(|error| CommandError::new(format!("{}: {error}", args.directory.display())))?;
