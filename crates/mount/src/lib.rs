@@ -26,6 +26,7 @@ mod disk;
 mod filespaces;
 mod inodes;
 mod kernel;
+mod messages;
 mod mounted;
 mod node;
 mod stored;
@@ -34,6 +35,6 @@ mod walk;
 
 pub use connection::Opener;
 pub use disk::{DiskContent, ServedDisk};
+pub use messages::Log;
 pub use mounted::{MountError, MountSettings, StoredMount};
-pub use stored::Log;
 pub use tree::Times;

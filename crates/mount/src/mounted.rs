@@ -12,7 +12,8 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use crate::connection::{Connection, Opener};
 use crate::contents::Contents;
 use crate::kernel::KernelCache;
-use crate::stored::{Log, StoredFiles};
+use crate::messages::Log;
+use crate::stored::StoredFiles;
 use crate::tree::{Times, Tree};
 
 /// Number of threads that answer the kernel.

@@ -19,6 +19,7 @@ use sys::lock::Mutex;
 use crate::contents::{Contents, SMALL_BYTES_MAX};
 use crate::inodes::Inodes;
 use crate::kernel::KernelCache;
+use crate::messages::{Log, Messages};
 use crate::node::{Folder, Node, View};
 use crate::tree::{Entries, Tree, TreeEntry, in_walk_order};
 
@@ -32,9 +33,6 @@ const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
 /// Largest read-ahead that the kernel is asked for, in bytes.
 const READ_AHEAD: u32 = 1 << 20;
 
-/// Receiver of messages for people.
-pub type Log = Box<dyn Fn(&str) + Send + Sync>;
-
 pub(crate) struct StoredFiles {
     tree: Tree,
     contents: Contents,
@@ -43,7 +41,7 @@ pub(crate) struct StoredFiles {
     open: Mutex<HashMap<u64, OpenDirectory>>,
     next_handle: AtomicU64,
     kernel: KernelCache,
-    log: Log,
+    messages: Messages,
 }
 
 struct OpenDirectory {
@@ -87,7 +85,7 @@ impl StoredFiles {
             open: Mutex::default(),
             next_handle: AtomicU64::new(1),
             kernel,
-            log,
+            messages: Messages::new(log),
         }
     }
 
@@ -97,7 +95,8 @@ impl StoredFiles {
             ErrorKind::NotFound => Errno::ENOENT,
             ErrorKind::Refused => Errno::EACCES,
             _ => {
-                (self.log)(&format!("{}: {}", about(), error.message));
+                let message = format!("{}: {}", about(), error.message);
+                self.messages.say(message, sys::clock::monotonic());
                 Errno::EIO
             }
         }
