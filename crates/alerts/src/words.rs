@@ -43,9 +43,9 @@ pub(crate) fn bytes(number: u64) -> String {
     }
 }
 
-/// Returns the text with characters that control terminals or mail replaced.
+/// Returns the text with characters that control terminals or mail, or deceive readers, replaced.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if model::is_unprintable(c) { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -74,5 +74,6 @@ mod tests {
     #[test]
     fn no_line_is_smuggled_in() {
         assert_eq!(plain("a\r\nBcc: b\u{1b}"), "a  Bcc: b ");
+        assert_eq!(plain("\u{202e}a\u{2028}b \u{e9}"), " a b \u{e9}");
     }
 }
