@@ -191,8 +191,8 @@ impl Problem {
 
     /// Returns the answer of HTTP.
     pub(crate) fn response(&self) -> Response<Body> {
-        let body = serde_json::to_vec(&self.document()).expect("the document is text");
-        let mut response = Response::new(Body::from(body));
+        let body = serde_json::to_string(&self.document()).expect("the document is text");
+        let mut response = Response::new(Body::from(model::plain_json(body)));
         *response.status_mut() = self.kind.status();
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/problem+json");

@@ -501,9 +501,11 @@ fn reply<P, Q, B, T: Serialize + 'static>(
     Ok(Reply { status, headers, body })
 }
 
-/// Returns the JSON of an answer.
+/// Returns the JSON of an answer. A program that shows it as it is, such as curl, sends nothing to a
+/// terminal that the terminal obeys.
 pub(crate) fn document<T: Serialize>(answer: &T) -> Vec<u8> {
-    serde_json::to_vec(answer).expect("answers have only text as keys")
+    let json = serde_json::to_string(answer).expect("answers have only text as keys");
+    model::plain_json(json).into_bytes()
 }
 
 fn response(reply: Reply) -> Response<Body> {
@@ -538,6 +540,15 @@ pub(crate) fn finish(mut response: Response<Body>) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_has_nothing_that_a_terminal_obeys() {
+        let path = "/a\u{1b}[2J\u{9b}31m\n\u{202e}b";
+        let json = document(&path);
+        let text = std::str::from_utf8(&json).expect("is text");
+        assert!(!text.contains(model::is_unprintable), "{text:?}");
+        assert_eq!(serde_json::from_slice::<String>(&json).expect("is JSON"), path);
+    }
 
     #[test]
     fn a_nul_in_any_text_of_a_body_is_found() {

@@ -15,12 +15,11 @@
 //! The progress bar is drawn here with sequences of its own, and its text is made of numbers.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write};
 use std::process::Stdio;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use model::{is_unprintable, printable};
+use model::{is_unprintable, plain_json, printable};
 use serde::Serialize;
 
 use crate::error::{CommandError, NOT_DONE};
@@ -111,7 +110,7 @@ impl Output {
     pub(crate) fn json(&mut self, document: &impl Serialize) {
         let line = serde_json::to_string(document)
             .expect("all keys are strings, and nothing else can fail");
-        self.bytes(plain_json(&line).as_bytes());
+        self.bytes(plain_json(line).as_bytes());
         self.bytes(b"\n");
     }
 
@@ -220,7 +219,8 @@ pub(crate) struct JsonLogLines;
 
 impl Write for JsonLogLines {
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
-        say(&plain_json(String::from_utf8_lossy(message).trim_end_matches('\n')));
+        let document = String::from_utf8_lossy(message).trim_end_matches('\n').to_owned();
+        say(&plain_json(document));
         Ok(message.len())
     }
 
@@ -257,25 +257,6 @@ fn printable_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
-/// Returns a document on one line with each unprintable character as `\uNNNN`. Such characters are
-/// only in its strings, where JSON allows this form.
-fn plain_json(line: &str) -> Cow<'_, str> {
-    if !line.contains(is_unprintable) {
-        return Cow::Borrowed(line);
-    }
-    let mut plain = String::with_capacity(line.len());
-    for character in line.chars() {
-        if is_unprintable(character) {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                write!(plain, "\\u{unit:04x}").expect("writing to a String cannot fail");
-            }
-        } else {
-            plain.push(character);
-        }
-    }
-    Cow::Owned(plain)
-}
-
 /// Document of an error, on standard error.
 #[derive(Serialize)]
 struct ErrorDocument<'a> {
@@ -291,7 +272,7 @@ pub(crate) fn say_error(error: &CommandError, format: Format) {
         let hint = error.hint.as_deref();
         let document = ErrorDocument { error: &error.message, hint, exit_code: NOT_DONE };
         let line = serde_json::to_string(&document).expect("texts and a number are JSON");
-        return say(&plain_json(&line));
+        return say(&plain_json(line));
     }
     say(&format!("holdfast: {}", error.message));
     if let Some(hint) = &error.hint {
@@ -334,7 +315,7 @@ mod tests {
     fn a_document_keeps_its_values() {
         let value = "a\u{1b}\n\u{7f}\u{9b}\u{202e}\u{e9}\u{1f600}\\";
         let line = serde_json::to_string(value).expect("a text");
-        let plain = plain_json(&line);
+        let plain = plain_json(line);
         assert!(!plain.contains(is_unprintable), "{plain:?}");
         assert_eq!(serde_json::from_str::<String>(&plain).expect("a text"), value);
     }

@@ -7,7 +7,8 @@
 //!
 //! [`escaped`] is for names and other bytes. It can be read back, because it doubles each
 //! backslash. [`printable`] is for text that may have been escaped already, and leaves backslashes
-//! alone. Both escape the same characters: [`is_unprintable`].
+//! alone. [`plain_json`] is for documents, whose values programs read. All of them escape the same
+//! characters: [`is_unprintable`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -61,6 +62,25 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len());
     text.chars().for_each(|character| push_printable(&mut shown, character));
     Cow::Owned(shown)
+}
+
+/// Returns a JSON document on one line with `\uNNNN` for each unprintable character. Such characters
+/// are only in its strings, where JSON allows this form, so all values stay as they are.
+pub fn plain_json(document: String) -> String {
+    if !document.contains(is_unprintable) {
+        return document;
+    }
+    let mut plain = String::with_capacity(document.len());
+    for character in document.chars() {
+        if is_unprintable(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                write!(plain, "\\u{unit:04x}").expect("writing to a String cannot fail");
+            }
+        } else {
+            plain.push(character);
+        }
+    }
+    plain
 }
 
 /// Returns true for a character that a terminal obeys in place of showing it: control characters,
@@ -121,6 +141,16 @@ mod tests {
         ] {
             assert_eq!(printable(text), expected);
             assert_eq!(escaped(text.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn a_document_has_nothing_that_a_terminal_obeys() {
+        for (document, expected) in [
+            ("{\"a\":\"\u{e9} \u{5bb6}\"}", "{\"a\":\"\u{e9} \u{5bb6}\"}"),
+            ("[\"\u{9b}2J\u{7f}\u{202e}b\"]", "[\"\\u009b2J\\u007f\\u202eb\"]"),
+        ] {
+            assert_eq!(plain_json(document.to_owned()), expected);
         }
     }
 

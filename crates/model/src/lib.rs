@@ -23,7 +23,7 @@ pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
     Extent, GrantProof, Place, PlaceCode, QUANTUM_BYTES_MAX, QUANTUM_CHUNKS_MAX, SessionPlace,
 };
-pub use escape::{escaped, is_unprintable, printable, unescaped};
+pub use escape::{escaped, is_unprintable, plain_json, printable, unescaped};
 pub use fault::{chain, located, on_one_line};
 pub use filespace::{
     BACKUP_FILESPACE_MIN, FILESPACE_BYTES_MAX, IMAGE_HEAD, archive_filespace, archive_filespaces,
