@@ -132,6 +132,7 @@ async function odd(stage, facts) {
   await stage.visit(`/nodes/web-1/restore?${new URLSearchParams({ filespace: facts.filespace, path: facts.inside })}`, 'web-1');
   await page.getByRole('link', { name: 'caf\\xe9', exact: true }).click();
   await page.getByRole('navigation', { name: 'Folder' }).getByRole('link', { name: 'caf\\xe9', exact: true }).waitFor();
+  await deceit(stage);
   const file = await stage.download(() => page.getByRole('link', { name: 'Download na\\xefve', exact: true }).click());
   check(file.equals(expected), 'a file whose name is no text is as it is now');
   await page.getByRole('button', { name: 'Versions of na\\xefve' }).click();
@@ -155,4 +156,13 @@ async function odd(stage, facts) {
   await page.getByText('Completed', { exact: true }).waitFor();
   const name = Buffer.concat([Buffer.from(`${target}/na`), Buffer.from([0xef]), Buffer.from('ve')]);
   check(readFileSync(name).equals(expected), 'the file is restored under its name');
+}
+
+/** A name that turns text around and clears a terminal does neither, on the page and in its tables. */
+async function deceit(stage) {
+  const { page } = stage;
+  const name = '\\xe2\\x80\\xaegpj.exe\\x1b[2J';
+  await page.getByText(name, { exact: true }).first().waitFor();
+  const csv = (await stage.download(() => page.getByRole('button', { name: 'Export CSV' }).click())).toString();
+  check(csv.includes(name) && !csv.includes('\u001b') && !csv.includes('\u202e'), csv);
 }

@@ -255,6 +255,7 @@ fn files_of_two_times_are_found_compared_downloaded_and_restored() {
     let odd = stage.tree.join(OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).unwrap();
     fs::write(odd.join(OsStr::from_bytes(b"na\xefve")), ODD).unwrap();
+    fs::write(odd.join("\u{202e}gpj.exe\u{1b}[2J"), ODD).unwrap();
     stage.nodes[0].backup(&stage.tree, &[]).expect(&[0]);
     let _agent = stage.agent();
     let (filespace, inside) = stage.place();

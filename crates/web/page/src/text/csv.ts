@@ -1,12 +1,14 @@
 /** Tables as CSV, as RFC 4180 has it. */
 
+import { printable } from './names';
+
 export type Cell = string | number | boolean | null | undefined;
 
 function quoted(cell: Cell): string {
-  let text = cell === null || cell === undefined ? '' : String(cell);
+  let text = cell === null || cell === undefined ? '' : printable(String(cell));
   // A program for tables must not take a text from elsewhere for a formula.
-  if (typeof cell === 'string' && /^[=+\-@\t\r]/.test(text)) text = `'${text}`;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  if (typeof cell === 'string' && /^[=+\-@]/.test(text)) text = `'${text}`;
+  return /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 export function csv(rows: Cell[][]): string {

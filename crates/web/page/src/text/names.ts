@@ -1,12 +1,15 @@
 /**
  * Names and paths of any bytes. A document has text, or the bytes in Base64. An address has text, or
  * `base64:` with the bytes: this form is called a parameter here. People see `\xff` for a byte that
- * is no part of a text.
+ * is no part of a text, or belongs to a character that deceives: one that ends lines, turns the
+ * direction of text around, or controls a terminal.
  */
 import type { Documents } from '../api/client';
 
 export type Name = Documents['Bytes'];
 const MARK = 'base64:';
+/** Characters that a terminal or a browser obeys in place of showing them, as the program's command line has them. */
+const DECEIVING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 const STRICT = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** The name as a parameter of an address. Two names have two parameters. */
@@ -37,20 +40,29 @@ export function parameterOfBytes(bytes: Uint8Array): string {
 
 /** A name for people. */
 export function readable(name: Name): string {
-  return typeof name === 'string' ? name : readableBytes(bytesOf(parameterOf(name)));
+  return typeof name === 'string' ? printable(name) : readableBytes(bytesOf(parameterOf(name)));
+}
+
+/** A text from elsewhere, with `\xff` for each byte of a character that deceives. */
+export function printable(text: string): string {
+  return text.replace(DECEIVING, (character) => Array.from(new TextEncoder().encode(character), hex).join(''));
 }
 
 export function readableBytes(bytes: Uint8Array): string {
   const whole = textOf(bytes);
-  if (whole !== undefined) return whole;
+  if (whole !== undefined) return printable(whole);
   let text = '';
   for (let at = 0; at < bytes.length; ) {
     const end = at + lengthOfCharacter(bytes[at] ?? 0);
     const character = end <= bytes.length ? textOf(bytes.subarray(at, end)) : undefined;
-    text += character ?? `\\x${(bytes[at] ?? 0).toString(16).padStart(2, '0')}`;
+    text += character === undefined ? hex(bytes[at] ?? 0) : printable(character);
     at = character === undefined ? at + 1 : end;
   }
   return text;
+}
+
+function hex(byte: number): string {
+  return `\\x${byte.toString(16).padStart(2, '0')}`;
 }
 
 /** The number of bytes of the character that begins with this byte. */
