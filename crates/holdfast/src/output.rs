@@ -114,6 +114,14 @@ impl Output {
         self.bytes(b"\n");
     }
 
+    /// Writes one document on several lines.
+    pub(crate) fn pretty_json(&mut self, document: &impl Serialize) {
+        let text = serde_json::to_string_pretty(document)
+            .expect("all keys are strings, and nothing else can fail");
+        self.bytes(plain_lines_of_json(&text).as_bytes());
+        self.bytes(b"\n");
+    }
+
     /// Writes a script that was made by the program itself.
     pub(crate) fn script(&mut self, script: &[u8]) {
         self.bytes(script);
@@ -257,6 +265,13 @@ fn printable_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.join("\n"))
 }
 
+/// Returns a document on several lines without anything else that a terminal obeys.
+fn plain_lines_of_json(document: &str) -> String {
+    // A line end in a string is escaped already, so each line end here is between values.
+    let lines: Vec<_> = document.lines().map(|line| plain_json(line.to_owned())).collect();
+    lines.join("\n")
+}
+
 /// Document of an error, on standard error.
 #[derive(Serialize)]
 struct ErrorDocument<'a> {
@@ -318,5 +333,16 @@ mod tests {
         let plain = plain_json(line);
         assert!(!plain.contains(is_unprintable), "{plain:?}");
         assert_eq!(serde_json::from_str::<String>(&plain).expect("a text"), value);
+    }
+
+    #[test]
+    fn a_document_on_several_lines_keeps_its_values() {
+        let values = ["a\u{1b}\n", "\u{7f}\u{9b}\u{202e}"];
+        let document = serde_json::to_string_pretty(&values).expect("texts");
+        let plain = plain_lines_of_json(&document);
+        assert_eq!(plain.lines().count(), 2 + values.len());
+        let found = plain.chars().find(|&c| c != '\n' && is_unprintable(c));
+        assert_eq!(found, None, "{plain:?}");
+        assert_eq!(serde_json::from_str::<Vec<String>>(&plain).expect("texts"), values);
     }
 }

@@ -47,10 +47,7 @@ pub(super) fn run(
     match (value, context.output.is_json()) {
         (Value::Null, _) => {}
         (value, true) => context.output.json(&value),
-        (value, false) => {
-            let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-            context.output.text(&text);
-        }
+        (value, false) => context.output.pretty_json(&value),
     }
     Ok(DONE)
 }
