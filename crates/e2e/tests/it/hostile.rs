@@ -1,13 +1,14 @@
 //! A server in wrong hands, and names that were made to deceive: the client refuses what cannot be,
 //! stays small, and shows nothing that a terminal obeys.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use e2e::harness::{Node, Outcome, Process, Server};
+use e2e::harness::{Node, Outcome, Process, Server, binary, start};
 use e2e::manifest::assert_same;
 use e2e::scratch::Scratch;
 use e2e::session_tree::RECORDED;
@@ -375,6 +376,38 @@ fn names_that_deceive_come_back_and_are_never_obeyed() {
     assert_printable(&scene.node.run(&["list", missing]).expect(&[12]));
     assert_printable(&scene.node.run(&["backup", tree, "--dry-run"]).expect(&[0]));
     assert_printable(&scene.node.run(&["explain", missing]));
+}
+
+#[test]
+fn texts_of_a_node_are_obeyed_neither_in_documents_nor_by_commands_of_tsm() {
+    let scene = Scene::new();
+    let folder = scene.tree.join(DECEIT);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join(DECEIT), b"content").unwrap();
+    let tree = scene.tree.to_str().unwrap();
+    let archive = ["archive", tree, "--description", DECEIT, "--verbose"];
+    assert_printable(&scene.node.run(&archive).expect(&[0]));
+    assert_printable(&scene.node.run(&["archives"]).expect(&[0]).says("a\\x1b]0;owned\\x07"));
+
+    let objects = format!("{tree}/");
+    for action in [&["selective"][..], &["query", "backup"], &["query", "archive"]] {
+        let words = [&["dsm", "run", "dsmc"], action, &[objects.as_str(), "-subdir=yes"]].concat();
+        let outcome = scene.node.run(&words).expect(&[0]);
+        assert_printable(&outcome.says("a\\x1b]0;owned\\x07"));
+    }
+    let server = scene.server.dir().to_str().unwrap();
+    let at_server = format!("-server={server}");
+    let asked = |words: &[&str]| {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let outcome = start(&binary(), &words, Path::new("/nonexistent"), None).wait().expect(&[0]);
+        assert_printable(&outcome);
+        outcome
+    };
+    asked(&["dsmadmc", &at_server, "select * from archives"]).says("a\\x1b]0;owned\\x07");
+    let archives = "/v1/nodes/anna/archives";
+    let document = asked(&["admin", "--server", server, "api", "GET", archives]).stdout;
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["items"][0]["description"], DECEIT, "a document keeps its values");
 }
 
 #[test]
