@@ -40,8 +40,9 @@ use crate::relay::{Inquiry, Relay};
 use crate::requester::Requester;
 use crate::roster::{Mounts, Roster};
 
-/// Programs that look for holes before they read, or that move the space of files: they would
-/// regard a stub as an empty file. A file that they open is recalled as a whole. The names are
+/// Programs that look for holes before they read, that move the space of files, or that let the
+/// kernel read a file as a disk without a question: they would regard a stub as an empty file, and
+/// `grep` would not regard it as text. A file that they open is recalled as a whole. The names are
 /// written as in `/proc/PID/comm`, which has 15 bytes of a longer name. A thread of the kernel's
 /// NFS server, `nfsd`, looks for holes on behalf of programs at its clients, and so do other
 /// servers of files and disks.
@@ -57,6 +58,15 @@ const HOLE_SEEKERS: &[&str] = &[
     "rsync",
     "borg",
     "holdfast",
+    // Searches.
+    "grep",
+    // Makers of file systems with files in them.
+    "mke2fs",
+    "mkfs.ext2",
+    "mkfs.ext3",
+    "mkfs.ext4",
+    "mkfs.erofs",
+    "debugfs",
     // Images of disks, and virtual machines.
     "qemu-img",
     "qemu-nbd",
@@ -67,6 +77,14 @@ const HOLE_SEEKERS: &[&str] = &[
     "nbdkit",
     "losetup",
     "mount",
+    "kpartx",
+    "udisksctl",
+    "gnome-disk-imag",
+    "cryptsetup",
+    "veritysetup",
+    "integritysetup",
+    "systemd-dissect",
+    "systemd-nspawn",
     // Servers of files.
     "nfsd",
     "ganesha.nfsd",

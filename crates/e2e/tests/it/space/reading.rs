@@ -1,4 +1,4 @@
-//! Programs that read an open stub whose content cannot come.
+//! Programs that read an open stub whose content cannot come, and programs that look for holes.
 
 use super::*;
 
@@ -34,4 +34,33 @@ fn a_reader_whose_keeper_ends_is_not_told_to_try_again() {
     space.start(&[]);
     assert!(first.ends_within(Duration::from_secs(60)), "the first keeper should end");
     assert!(fs::read(&path).unwrap() == content);
+}
+
+/// Programs that look for holes, each with a script that reads the file at `$1`, which is alone in
+/// its folder, and writes all of its content to `$2`.
+const HOLE_SEEKERS: [(&str, &str); 3] = [
+    ("grep", "grep -I '' \"$1\" > \"$2\""),
+    (
+        "mkfs.ext4",
+        "mkfs.ext4 -q -F -d \"$(dirname \"$1\")\" \"$2.fs\" 64M; \
+         debugfs -R 'cat /large' \"$2.fs\" > \"$2\"; rm \"$2.fs\"",
+    ),
+    (
+        "debugfs",
+        "mkfs.ext4 -q -F \"$2.fs\" 64M; debugfs -w -R \"write $1 large\" \"$2.fs\"; \
+         debugfs -R 'cat /large' \"$2.fs\" > \"$2\"; rm \"$2.fs\"",
+    ),
+];
+
+#[test]
+fn programs_that_look_for_holes_get_the_content() {
+    let Some(space) = Space::new(KINDS[0], &["--whole", "1M"]) else { return };
+    let lines: Vec<String> = (0..400_000).map(|number| format!("line {number}\n")).collect();
+    let content = lines.concat().into_bytes();
+    let copy = space.scene.scratch.join("copy");
+    for (program, script) in HOLE_SEEKERS {
+        let stub = space.stub("alone/large", &content);
+        assert!(shell(script, &stub, &copy), "{program}");
+        assert!(fs::read(&copy).unwrap() == content, "{program}: the content differs");
+    }
 }
