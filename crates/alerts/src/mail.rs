@@ -18,8 +18,11 @@ use crate::audience::REPORT;
 use crate::failure::{Failure, read_secret};
 use crate::monthly::letter::Letter;
 
-/// Time that the mail server has for each answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time that the mail server has to take a connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
+/// Time that the mail server has to take a mail, from the connection to its last answer. The
+/// transport itself waits for answers without a limit.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Length of the identifier of a mail, in bytes before they are text.
 const IDENTIFIER_BYTES: usize = 16;
 
@@ -44,6 +47,8 @@ pub enum MailError {
     /// The mail server does not take this mail.
     #[error("the mail server {server} has refused the mail")]
     Refused { server: String, source: lettre::transport::smtp::Error },
+    #[error("the mail server {server} has not taken the mail within {} s", .patience.as_secs())]
+    Silent { server: String, patience: Duration },
 }
 
 /// A way to a mail server.
@@ -51,6 +56,8 @@ pub(crate) struct Mailer {
     transport: AsyncSmtpTransport<Tokio1Executor>,
     from: Mailbox,
     server: String,
+    /// Maximum time for one mail.
+    patience: Duration,
 }
 
 /// Says that no person has written the mail, so that nobody's absence is told to it.
@@ -83,20 +90,25 @@ impl Mailer {
         let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(host)
             .port(port)
             .tls(tls)
-            .timeout(Some(PATIENCE));
+            .timeout(Some(CONNECT_PATIENCE));
         if let (Some(user), Some(file)) = (&settings.user, &settings.password_file) {
             let password = read_secret(folder, file).map_err(|source| file_error(file, source))?;
             builder = builder.credentials(Credentials::new(user.clone(), password));
         }
         let from = mailbox(&settings.from)?;
-        Ok(Self { transport: builder.build(), from, server: settings.server.clone() })
+        let (transport, server) = (builder.build(), settings.server.clone());
+        Ok(Self { transport, from, server, patience: PATIENCE })
     }
 
     /// Sends a notice.
     pub(crate) async fn send(&self, notice: &NoticeRow) -> Result<(), Failure> {
         let message = self.message(notice).map_err(|error| Failure::notice(&error))?;
-        let server = self.server.clone();
-        match self.transport.send(message).await {
+        let (server, patience) = (self.server.clone(), self.patience);
+        let sending = tokio::time::timeout(patience, self.transport.send(message));
+        let Ok(sent) = sending.await else {
+            return Err(Failure::way(&MailError::Silent { server, patience }));
+        };
+        match sent {
             Ok(_) => Ok(()),
             Err(source) if source.is_permanent() || source.is_transient() => {
                 Err(Failure::notice(&MailError::Refused { server, source }))
@@ -250,6 +262,19 @@ mod tests {
         for bad in ["", "anna", "anna@example.org\r\nBcc: bert@example.org"] {
             assert!(matches!(mailer.message(&notice(bad)), Err(MailError::Address { .. })));
         }
+    }
+
+    /// Regression: a mail server that took the connection and said nothing held up every notice.
+    #[tokio::test]
+    async fn a_mail_server_that_says_nothing_is_given_up() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let server = silent.local_addr().expect("has an address").to_string();
+        let with = MailSettings { server: server.clone(), ..settings() };
+        let mailer = Mailer::new(&with, Path::new("/")).expect("a way");
+        let mailer = Mailer { patience: Duration::from_millis(50), ..mailer };
+        let failure = mailer.send(&notice(ADDRESS)).await.expect_err("nobody answers");
+        let text = format!("the mail server {server} has not taken the mail within 0 s");
+        assert_eq!(failure, Failure::Way(text));
     }
 
     #[test]
