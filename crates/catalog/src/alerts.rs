@@ -136,7 +136,8 @@ pub trait Alerts {
         at: ServerTime,
     ) -> Result<bool, CatalogError>;
 
-    /// At most `limit` notices that wait and are due at `now`, the oldest first.
+    /// Notices that wait and are due at `now`, the oldest first: at most `limit` by mail, and at
+    /// most `limit` for each webhook. So a mail server that is away delays no webhook.
     fn due_notices(&self, now: ServerTime, limit: usize) -> Result<Vec<NoticeRow>, CatalogError>;
 
     /// At most `limit` notices, the newest first, from the number `from` on.

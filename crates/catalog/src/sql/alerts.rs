@@ -56,7 +56,17 @@ impl<E: Engine> Alerts for E {
     }
 
     fn due_notices(&self, now: ServerTime, limit: usize) -> Result<Vec<NoticeRow>, CatalogError> {
-        let select = format!("{NOTICE} WHERE sent IS NULL AND due <= ? ORDER BY number LIMIT ?");
+        // All mails have the same way, and each webhook has its own.
+        let select = format!(
+            "{NOTICE} WHERE number IN (
+               SELECT number FROM (
+                 SELECT number, ROW_NUMBER() OVER (
+                   PARTITION BY CASE channel WHEN 'webhook' THEN address END ORDER BY number
+                 ) AS place
+                 FROM notice WHERE sent IS NULL AND due <= ?
+               ) AS waiting WHERE place <= ?
+             ) ORDER BY number"
+        );
         self.read(|sql| sql.all(&select, params![now.0, row_count(limit)], notice))
     }
 

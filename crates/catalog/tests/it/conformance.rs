@@ -217,6 +217,7 @@ macro_rules! conformance {
                 an_alert_is_there_from_its_opening_to_the_notice_of_its_end,
                 an_alert_is_acknowledged_once,
                 a_notice_waits_until_it_was_sent,
+                no_way_keeps_the_notices_of_another_back,
                 changes_of_alerts_happen_together,
                 facts_about_nodes_are_the_last_of_each,
                 outcomes_are_of_events_that_are_over,

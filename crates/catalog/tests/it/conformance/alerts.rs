@@ -104,6 +104,26 @@ pub(crate) fn a_notice_waits_until_it_was_sent(engine: &dyn Engine) {
     assert_eq!(catalog.waiting_notices().expect("none"), (0, None));
 }
 
+/// Regression: mails that waited for a mail server kept the notices of webhooks from being listed.
+pub(crate) fn no_way_keeps_the_notices_of_another_back(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let by = |channel: &str, address: &str| NoticeRow {
+        channel: channel.to_owned(),
+        address: address.to_owned(),
+        ..notice(1)
+    };
+    let mut notices: Vec<NoticeRow> =
+        (0..4).map(|number| by("mail", &format!("{number}@example.org"))).collect();
+    notices.push(by("report", "4@example.org"));
+    notices.extend((0..3).map(|_| by("webhook", "chat")));
+    notices.push(by("webhook", "pager"));
+    let changes = AlertChanges { notices, ..AlertChanges::none(at(1)) };
+    catalog.change_alerts(&changes).expect("are made");
+    let due = catalog.due_notices(at(1), 2).expect("are listed");
+    let addresses: Vec<&str> = due.iter().map(|notice| notice.address.as_str()).collect();
+    assert_eq!(addresses, ["0@example.org", "1@example.org", "chat", "chat", "pager"]);
+}
+
 pub(crate) fn changes_of_alerts_happen_together(engine: &dyn Engine) {
     let catalog = engine.open();
     let refused = AlertChanges {
