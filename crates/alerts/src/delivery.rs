@@ -16,7 +16,7 @@ use crate::notices::{Notice, subject};
 use crate::outbox;
 use crate::webhook::{Webhook, WebhookError};
 
-/// Maximum number of notices that are read at once.
+/// Maximum number of notices of a way that are read at once.
 const DUE_MAX: usize = 64;
 
 /// An attempt to reach a recipient.
@@ -75,13 +75,27 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Sends the notices that are due. A way that fails keeps its other notices for the next round.
-pub(crate) async fn deliver_due(store: &Arc<Store>) -> Result<(), StoreError> {
+/// Means by which notices are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Means {
+    Mail,
+    Webhooks,
+}
+
+impl Means {
+    fn of(notice: &NoticeRow) -> Self {
+        if notice.channel == WEBHOOK { Self::Webhooks } else { Self::Mail }
+    }
+}
+
+/// Sends the notices of these means that are due. A way that fails keeps its other notices for the
+/// next round.
+pub(crate) async fn deliver_due(store: &Arc<Store>, means: Means) -> Result<(), StoreError> {
     let now = sys::clock::now();
     let due = blocking(store, move |store| Ok(store.catalog.due_notices(now, DUE_MAX)?)).await?;
     // All mails go one way, and each webhook has its own.
     let mut by_way: BTreeMap<Option<String>, Vec<NoticeRow>> = BTreeMap::new();
-    for notice in due {
+    for notice in due.into_iter().filter(|notice| Means::of(notice) == means) {
         let webhook = (notice.channel == WEBHOOK).then(|| notice.address.clone());
         by_way.entry(webhook).or_default().push(notice);
     }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::audience::{Audience, audiences};
 use crate::book;
 use crate::collect::{self, Memory};
-use crate::delivery::{blocking, deliver_due};
+use crate::delivery::{Means, blocking, deliver_due};
 use crate::digest::{self, Digest};
 use crate::facts::Facts;
 use crate::monthly::{self, Month, letter};
@@ -41,7 +41,11 @@ const LAST_MONTH: &str = "alerts month";
 
 /// Looks and delivers until the server stops. Only the server that keeps house works.
 pub async fn run_by_itself(store: Arc<Store>, stop: watch::Receiver<bool>) {
-    tokio::join!(look_by_itself(&store, stop.clone()), deliver_by_itself(&store, stop));
+    tokio::join!(
+        look_by_itself(&store, stop.clone()),
+        deliver_by_itself(&store, Means::Mail, stop.clone()),
+        deliver_by_itself(&store, Means::Webhooks, stop),
+    );
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
@@ -77,7 +81,8 @@ async fn look_by_itself(store: &Arc<Store>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-async fn deliver_by_itself(store: &Arc<Store>, mut stop: watch::Receiver<bool>) {
+/// Delivers the notices of one means. A mail server that is slow or away thus holds up no webhook.
+async fn deliver_by_itself(store: &Arc<Store>, means: Means, mut stop: watch::Receiver<bool>) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(DELIVERY_PAUSE) => {}
@@ -87,7 +92,7 @@ async fn deliver_by_itself(store: &Arc<Store>, mut stop: watch::Receiver<bool>) 
             continue;
         }
         tokio::select! {
-            delivered = deliver_due(store) => if let Err(error) = delivered {
+            delivered = deliver_due(store, means) => if let Err(error) = delivered {
                 tracing::warn!(error = model::chain(&error), "cannot deliver notices");
             },
             // A notice that was sent, but not noted, is sent again after the start.

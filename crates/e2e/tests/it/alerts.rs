@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -172,6 +173,29 @@ fn nothing_is_lost_while_the_recipients_are_away_and_the_server_is_killed() {
     let number = |notice: &Value| notice["headers"]["holdfast-notice"].clone();
     assert_eq!(number(&taken), number(&webhook.kept()[0]), "it is the same notice");
     check_signature(&taken);
+}
+
+/// Regression: a mail server that took connections and said nothing held up all other notices, and
+/// so did many mails that waited for it.
+#[test]
+fn a_silent_mail_server_holds_up_no_webhook() {
+    let mut watched = Watch::new();
+    let Some(webhook) = Keeper::webhook(&watched.scratch.join("webhook"), &[]) else { return };
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let recipients: Vec<String> = (0..100).map(|one| format!("ops-{one}@example.org")).collect();
+    let mail = format!(
+        "[alerts.mail]\nserver = \"{}\"\nencryption = \"none\"\n\
+         from = \"holdfast@example.org\"\nto = {recipients:?}\n",
+        silent.local_addr().unwrap()
+    );
+    let sections = [mail, watched.webhook_section(&webhook)].concat();
+    watched.configure(&format!("[alerts]\n{AT_ONCE}{sections}"));
+    watched.server.token("web-1");
+    watched.server.travel("27h");
+    check_signature(&webhook.wait_for(|_| true));
+    watched.server.admin(&["node", "lock", "web-1"]);
+    let over = |notice: &Value| notice["body"].as_str().unwrap().contains("\"ended\":1");
+    check_signature(&webhook.wait_for(over));
 }
 
 #[test]
