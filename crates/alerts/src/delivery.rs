@@ -151,16 +151,29 @@ pub async fn try_channels(
     let known = settings.clone();
     let all = blocking(store, move |store| audiences(&*store.catalog, &known)).await?;
     let staff = all.into_iter().find(|audience| audience.domain.is_none());
-    let mut ways = Ways::new(&settings, &store.folder);
+    let mut notices: Vec<NoticeRow> = staff.iter().flat_map(test_rows).collect();
+    notices.retain(|notice| channel.is_none_or(|channel| channel == notice.channel));
+    Ok(try_each(&mut Ways::new(&settings, &store.folder), notices).await)
+}
+
+/// Sends each notice once. A mail server that fails for more than one notice is not asked again: to
+/// wait for its silence could take minutes for each recipient.
+async fn try_each(ways: &mut Ways<'_>, notices: Vec<NoticeRow>) -> Vec<Attempt> {
     let mut attempts = Vec::new();
-    for notice in staff.iter().flat_map(test_rows) {
-        if channel.is_some_and(|channel| channel != notice.channel) {
-            continue;
+    let mut mail_failure: Option<Failure> = None;
+    for notice in notices {
+        let known = mail_failure.clone().filter(|_| notice.channel == MAIL);
+        let failure = match known {
+            Some(failure) => Some(failure),
+            None => ways.send(&notice).await.err(),
+        };
+        let error = failure.as_ref().map(|failure| failure.text().to_owned());
+        if notice.channel == MAIL {
+            mail_failure = failure.filter(|failure| matches!(failure, Failure::Way(_)));
         }
-        let error = ways.send(&notice).await.err().map(|failure| failure.text().to_owned());
         attempts.push(Attempt { channel: notice.channel, address: notice.address, error });
     }
-    Ok(attempts)
+    attempts
 }
 
 fn test_rows(audience: &Audience) -> Vec<NoticeRow> {
@@ -172,4 +185,50 @@ fn test_rows(audience: &Audience) -> Vec<NoticeRow> {
     });
     let notice = Notice { subject, text: text.to_owned(), document: document.to_string() };
     outbox::rows(&notice, audience, sys::clock::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use store::folder::{MailEncryption, MailSettings};
+
+    use super::*;
+
+    fn settings(server: String) -> AlertSettings {
+        let mail = MailSettings {
+            server,
+            encryption: MailEncryption::None,
+            from: "holdfast@example.org".to_owned(),
+            to: Vec::new(),
+            user: None,
+            password_file: None,
+            authority: None,
+        };
+        AlertSettings { mail: Some(mail), ..AlertSettings::default() }
+    }
+
+    #[tokio::test]
+    async fn a_test_asks_a_mail_server_once_that_serves_nobody() {
+        let broken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let settings = settings(broken.local_addr().expect("has an address").to_string());
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&calls);
+        std::thread::spawn(move || {
+            for call in broken.incoming() {
+                counter.fetch_add(1, Relaxed);
+                drop(call);
+            }
+        });
+        let addresses = ["anna", "bert"].map(|name| (MAIL, format!("{name}@example.org")));
+        let audience = Audience { domain: None, addresses: addresses.to_vec() };
+        let mut ways = Ways::new(&settings, Path::new("/"));
+        let attempts = try_each(&mut ways, test_rows(&audience)).await;
+        let errors: Vec<_> = attempts.into_iter().map(|attempt| attempt.error).collect();
+        let [Some(first), second] = &errors[..] else { panic!("two attempts: {errors:?}") };
+        assert!(first.contains("does not take mail"), "{first}");
+        assert_eq!(second.as_ref(), Some(first));
+        assert_eq!(calls.load(Relaxed), 1);
+    }
 }
