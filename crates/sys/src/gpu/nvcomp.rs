@@ -86,7 +86,9 @@ impl Nvcomp {
         let shown = name.display();
         // SAFETY: loading nvCOMP runs its initialization, which has no conditions.
         let library = unsafe { Library::new(name) }.map_err(|error| {
-            let text = format!("nvCOMP cannot be loaded as {shown}: {error}");
+            // The loader's reason is the source: no such file, or what is wrong with it.
+            let reason = model::chain(&error);
+            let text = format!("nvCOMP cannot be loaded as {shown}: {reason}");
             io::Error::new(io::ErrorKind::NotFound, text)
         })?;
         let version = version(&library, name)?;
@@ -262,10 +264,10 @@ mod tests {
     #[test]
     fn a_library_that_cannot_be_used_is_named_with_the_reason() {
         let folder = tempfile::tempdir().expect("room");
-        check_refused(OsStr::new("libnvcomp.so.0"), "cannot be loaded");
+        check_refused(OsStr::new("libnvcomp.so.0"), "No such file");
         let broken = folder.path().join("broken.so");
         std::fs::write(&broken, b"\x7fELF and nothing more").expect("room");
-        check_refused(broken.as_os_str(), "cannot be loaded");
+        check_refused(broken.as_os_str(), "file too short");
         let other = library(folder.path(), "int other(void) { return 0; }");
         check_refused(other.as_os_str(), "it lacks nvcompGetProperties");
     }
