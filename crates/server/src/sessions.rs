@@ -406,6 +406,7 @@ impl NodeService for NodeSessions {
             Some(_) => return Err(malformed("a restore must begin with a selection")),
             None => return Err(unknown::message()),
         };
+        let is_restore = messages::recall::is_restore(first.purpose.as_ref());
         let reader = messages::recall::reader(&node, first.purpose);
         let directories = messages::positive(first.directories_max);
         let answers = restore::forward(requests);
@@ -432,7 +433,10 @@ impl NodeService for NodeSessions {
                     Some(number) => {
                         drill::note_delivery(store, node.id, number, (filespace.id, sent));
                     }
-                    None => selection::note_restore(store, &filespace, started, &sent),
+                    None if is_restore => {
+                        selection::note_restore(store, &filespace, started, &sent);
+                    }
+                    None => {}
                 }
                 Ok(())
             };

@@ -20,6 +20,8 @@ pub enum PurposeKind {
     Open,
     /// A user recalls a list of files.
     List,
+    /// Data is checked, or read in a mount: no file is restored.
+    Read,
 }
 
 /// Reason of a recall, with the user and the program that cause it.
@@ -33,11 +35,17 @@ pub struct Purpose {
 }
 
 impl Purpose {
+    /// Returns the purpose of data that is checked or shown, and not restored.
+    pub(crate) fn reading() -> Self {
+        Self { kind: PurposeKind::Read, ..Self::default() }
+    }
+
     pub(super) fn message(self) -> proto::Purpose {
         let kind = match self.kind {
             PurposeKind::Restore => proto::purpose::Kind::Restore,
             PurposeKind::Open => proto::purpose::Kind::Open,
             PurposeKind::List => proto::purpose::Kind::List,
+            PurposeKind::Read => proto::purpose::Kind::Read,
         };
         let Self { user, program, reference, .. } = self;
         proto::Purpose { kind: kind.into(), user, program, reference }

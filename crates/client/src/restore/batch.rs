@@ -14,6 +14,7 @@ use super::tally::Tally;
 use crate::browse::selection_below;
 use crate::error::ClientError;
 use crate::link::Link;
+use crate::link::stage::Purpose;
 use crate::link::versions::{Entry, Piece, Selection, has_data};
 use crate::progress::Progress;
 
@@ -64,7 +65,7 @@ pub(crate) fn small_files(
     let progress = Arc::new(Progress::default());
     let tally = Tally::new(Arc::clone(&progress));
     let mut files = SmallFiles { sink, progress, link, recent: RecentQuanta::default() };
-    match receive(link, &selection, None, &mut files, &tally) {
+    match receive(link, &selection, Some(Purpose::reading()), &mut files, &tally) {
         Err(_) if files.progress.is_stopped() => Ok(()),
         received => received.map(drop),
     }

@@ -18,6 +18,7 @@ use super::tally::Tally;
 use crate::browse::ObjectPlace;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
+use crate::link::stage::Purpose;
 use crate::link::versions::{Entry, Piece, Selection};
 use crate::progress::Progress;
 
@@ -100,7 +101,8 @@ impl RangeReader {
         let tally = Tally::new(Arc::clone(&self.progress));
         let selection = Selection::of_object(&place.place());
         let selection = Selection { at: Some(at), range: wanted, ..selection };
-        let received = receive(&self.link, &selection, None, &mut collector, &tally)?;
+        let received =
+            receive(&self.link, &selection, Some(Purpose::reading()), &mut collector, &tally)?;
         received.unreadable.map_or(Ok(()), Err)?;
         let Collector { pieces, chunks, lost, .. } = collector;
         if let Some(reason) = lost.into_inner() {

@@ -18,6 +18,7 @@ use super::receive::receive;
 use super::tally::Tally;
 use crate::attempts::VerifiedPart;
 use crate::error::{ClientError, shortened};
+use crate::link::stage::Purpose;
 use crate::link::versions::{Entry, Selection, has_data};
 use crate::link::{FilespaceSummary, Link};
 use crate::options::{Sample, VerifyOptions};
@@ -146,7 +147,8 @@ fn verify_all(
                 continue;
             }
             let mut checker = Checker::new(&selection.filespace, &key, tally, checked, reads);
-            let received = receive(link, &selection, None, &mut checker, tally)?;
+            let received =
+                receive(link, &selection, Some(Purpose::reading()), &mut checker, tally)?;
             found += received.versions;
             let versions = Some(received.versions);
             tally.progress.attempts.verify(&key, VerifiedPart { up_to: None, versions });

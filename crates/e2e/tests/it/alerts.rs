@@ -373,6 +373,8 @@ fn the_report_of_a_month_comes_by_request_and_by_mail() {
     plant_files(&tree, 20, 5_000, 7);
     node.backup(&tree, &[]).expect(&[0]);
     node.restore(&tree, &watched.scratch.folder("restored"), &[]).expect(&[0]);
+    // A verification is no restore.
+    node.run(&["verify", "--data"]).expect(&[0]);
     check_report(&watched, &own);
     other.get("/v1/domains/LAB/report").expect(404);
     own.get("/v1/domains/LAB/report?month=2026-13").expect(400);

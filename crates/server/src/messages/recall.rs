@@ -6,6 +6,7 @@ use store::StoreError;
 use store::selection::{PlannedVolume, RecallMessage, RecallOrder, RecallPlan, UnavailableCopies};
 use store::volumes::{ReadKind, Reader};
 use wire::proto;
+use wire::proto::purpose::Kind as PurposeKind;
 use wire::proto::stage_reply::Message;
 
 /// Length of a copy in a request, in bytes: its batch, and its index in the batch.
@@ -18,13 +19,20 @@ const PROGRAM_CHARS_MAX: usize = 255;
 pub(crate) fn reader(node: &Node, purpose: Option<proto::Purpose>) -> Reader {
     let purpose = purpose.unwrap_or_default();
     let kind = match purpose.kind() {
-        proto::purpose::Kind::Unspecified | proto::purpose::Kind::Restore => ReadKind::Restore,
-        proto::purpose::Kind::Open => ReadKind::Open,
-        proto::purpose::Kind::List => ReadKind::List,
+        PurposeKind::Unspecified | PurposeKind::Restore | PurposeKind::Read => ReadKind::Restore,
+        PurposeKind::Open => ReadKind::Open,
+        PurposeKind::List => ReadKind::List,
     };
     let program = purpose.program.chars().take(PROGRAM_CHARS_MAX).collect();
     let reader = Reader::of_node(node, kind, purpose.user, program);
     Reader { reference: purpose.reference, ..reader }
+}
+
+/// Returns true if files are restored for this purpose. Otherwise they are recalled, checked or
+/// shown, and the record of restores has nothing of it.
+pub(crate) fn is_restore(purpose: Option<&proto::Purpose>) -> bool {
+    let kind = purpose.map_or(PurposeKind::Unspecified, proto::Purpose::kind);
+    matches!(kind, PurposeKind::Unspecified | PurposeKind::Restore)
 }
 
 pub(crate) fn order(request: &proto::StageRequest) -> Result<RecallOrder, StoreError> {
@@ -90,6 +98,16 @@ fn planned_volume(volume: PlannedVolume) -> proto::PlannedVolume {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_recalled_or_checked_is_no_restore() {
+        let of = |kind: PurposeKind| {
+            let purpose = proto::Purpose { kind: kind.into(), ..proto::Purpose::default() };
+            is_restore(Some(&purpose))
+        };
+        assert!(of(PurposeKind::Unspecified) && of(PurposeKind::Restore) && is_restore(None));
+        assert!(!of(PurposeKind::Open) && !of(PurposeKind::List) && !of(PurposeKind::Read));
+    }
 
     #[test]
     fn copies_are_whole() {
