@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::meter::{Meter, Mode};
-use crate::options::Global;
+use crate::options::{Global, LogFormat};
 use crate::output::{self, Format, Output};
 use crate::report::FAILURES_SHOWN;
 use crate::running::RunningCommand;
@@ -160,8 +160,13 @@ impl Context {
         }
         let progress = Arc::new(Progress::default());
         if self.global.verbose {
-            progress.narrate(|verb, path| {
-                output::say(&format!("{verb:<10} {}", model::escaped(path)));
+            let log_format = self.global.log_format;
+            progress.narrate(move |verb, path| {
+                let path = model::escaped(path);
+                match log_format {
+                    LogFormat::Text => output::say(&format!("{verb:<10} {path}")),
+                    LogFormat::Json => tracing::info!(path, "{verb}"),
+                }
             });
         }
         // The thread of the signals never ends, so it must not keep the record.

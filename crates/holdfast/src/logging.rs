@@ -85,6 +85,15 @@ fn messages(
     }
 }
 
+/// Logs the error that ends the command. Returns false if the filter hides it.
+pub(crate) fn log_error(error: &CommandError) -> bool {
+    let is_shown = tracing::event_enabled!(tracing::Level::ERROR);
+    if is_shown {
+        tracing::error!(hint = error.hint.as_deref(), "{}", error.message);
+    }
+    is_shown
+}
+
 fn default_directives(level: Level) -> &'static str {
     match level {
         Level::Quiet => QUIET,

@@ -54,6 +54,7 @@ use clap::CommandFactory as _;
 
 use crate::arguments::{Arguments, Stop};
 use crate::error::{CommandError, DONE, NOT_DONE};
+use crate::options::LogFormat;
 use crate::output::Format;
 
 #[global_allocator]
@@ -71,18 +72,21 @@ fn main() -> ExitCode {
         words.insert(1, DSMADMC.into());
     }
     if let Some(face) = commands::dsm::by_name(&program_name(&words)) {
-        return ended(commands::dsm::run_face(face, words), Format::Text);
+        return ended(commands::dsm::run_face(face, words), Format::Text, LogFormat::Text);
     }
-    let format = arguments::format(&words);
+    let (format, mut log_format) = (arguments::format(&words), LogFormat::Text);
     let done = match arguments::parse(words) {
-        Ok(arguments) => commands::run(arguments, Arguments::command),
+        Ok(arguments) => {
+            log_format = arguments.global.log_format;
+            commands::run(arguments, Arguments::command)
+        }
         Err(Stop::Help(help)) => {
             output::help(&help);
             Ok(DONE)
         }
         Err(Stop::Usage(error)) => Err(error),
     };
-    ended(done, format)
+    ended(done, format, log_format)
 }
 
 /// Returns the name by which the program was called.
@@ -93,10 +97,14 @@ fn program_name(words: &[OsString]) -> String {
         .unwrap_or_default()
 }
 
-/// Writes the error of a command, and returns the exit code.
-fn ended(done: Result<u8, CommandError>, format: Format) -> ExitCode {
+/// Writes the error of a command, and returns the exit code. Among messages as JSON the error is
+/// one of them, so that the reader of a server's log finds there why the server has ended.
+fn ended(done: Result<u8, CommandError>, format: Format, log_format: LogFormat) -> ExitCode {
     ExitCode::from(done.unwrap_or_else(|error| {
-        output::say_error(&error, format);
+        let is_message = format == Format::Text && log_format == LogFormat::Json;
+        if !(is_message && logging::log_error(&error)) {
+            output::say_error(&error, format);
+        }
         NOT_DONE
     }))
 }

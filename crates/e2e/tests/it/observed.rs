@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 
-use e2e::harness::{Keeper, Node, Server, binary, start};
+use e2e::harness::{Keeper, Node, Outcome, Server, binary, start};
 use e2e::scratch::Scratch;
 use serde_json::Value;
 
@@ -19,18 +19,48 @@ fn messages_of_the_server_are_one_document_a_line() {
     let tree = scratch.folder("tree");
     plant_files(&tree, 10, 2_000, 7);
     node.backup(&tree, &[]).expect(&[0]);
-    let outcome = server.terminate().expect(&[0]);
+    let lines = check_documents(&server.terminate().expect(&[0]));
+    assert!(!lines.is_empty(), "a server says what it does");
+}
+
+/// Checks that each line of standard error is a message as JSON, and returns the messages.
+#[track_caller]
+fn check_documents(outcome: &Outcome) -> Vec<Value> {
     let lines: Vec<Value> = outcome
-        .stderr
-        .lines()
+        .messages()
+        .into_iter()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
-    assert!(!lines.is_empty(), "a server says what it does");
     for line in &lines {
         assert!(line["timestamp"].as_str().is_some(), "{line}");
         assert!(line["message"].as_str().is_some(), "{line}");
-        assert!(["INFO", "WARN", "ERROR"].contains(&line["level"].as_str().unwrap()), "{line}");
+        let level = line["level"].as_str().unwrap();
+        assert!(["DEBUG", "INFO", "WARN", "ERROR"].contains(&level), "{line}");
     }
+    lines
+}
+
+/// Regression: the error that ended a server, and the lines about objects, were text.
+#[test]
+fn objects_and_the_last_error_are_documents_too() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-1");
+    let tree = scratch.folder("tree");
+    fs::write(tree.join("file"), "content").unwrap();
+    let as_json = ["--verbose", "--log-format", "json"];
+    let lines = check_documents(&node.backup(&tree, &as_json).expect(&[0]));
+    let path = tree.join("file").display().to_string();
+    let is_told = |line: &Value| line["message"] == "back up" && line["path"] == path;
+    assert!(lines.iter().any(is_told), "{lines:#?}");
+    let nowhere = scratch.join("nowhere").into_os_string();
+    let words = ["server", "run", "--log-format", "json"].map(OsString::from);
+    let words: Vec<OsString> = words.into_iter().chain([nowhere]).collect();
+    let refused = start(&binary(), &words, &scratch.folder("home"), None).wait();
+    let lines = check_documents(&refused.expect(&[12]));
+    let [line] = &lines[..] else { panic!("one error: {lines:#?}") };
+    assert_eq!(line["level"], "ERROR");
+    assert!(line["message"].as_str().unwrap().contains("cannot be read"), "{line}");
 }
 
 #[test]
