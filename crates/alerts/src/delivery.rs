@@ -11,7 +11,7 @@ use store::{Store, StoreError};
 
 use crate::audience::{Audience, MAIL, REPORT, WEBHOOK, audiences};
 use crate::failure::Failure;
-use crate::mail::Mailer;
+use crate::mail::{Mailer, check_recipient};
 use crate::notices::{Notice, subject};
 use crate::outbox;
 use crate::webhook::{Webhook, WebhookError};
@@ -73,6 +73,24 @@ impl<'a> Ways<'a> {
         });
         made.as_ref().map_err(|error| Failure::Way(error.clone()))
     }
+}
+
+/// Returns what is wrong with the ways of the settings. It connects to nobody.
+pub(crate) fn problems(settings: &AlertSettings, folder: &Path) -> Vec<String> {
+    let mut ways = Ways::new(settings, folder);
+    let mut found = Vec::new();
+    if let Some(mail) = &settings.mail {
+        found.extend(ways.mailer().err());
+        let wrong = mail.to.iter().filter_map(|to| check_recipient(to).err());
+        found.extend(wrong.map(|error| Failure::notice(&error)));
+        if mail.to.is_empty() && !settings.tenants {
+            found.push(Failure::Way("the list 'to' in [alerts.mail] is empty".to_owned()));
+        }
+    }
+    for webhook in &settings.webhooks {
+        found.extend(ways.webhook(&webhook.name).err());
+    }
+    found.iter().map(|failure| failure.text().to_owned()).collect()
 }
 
 /// Means by which notices are sent.
@@ -192,7 +210,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    use store::folder::{MailEncryption, MailSettings};
+    use store::folder::{MailEncryption, MailSettings, WebhookSettings};
 
     use super::*;
 
@@ -207,6 +225,38 @@ mod tests {
             authority: None,
         };
         AlertSettings { mail: Some(mail), ..AlertSettings::default() }
+    }
+
+    #[test]
+    fn ways_that_cannot_be_used_are_found_before_they_are_needed() {
+        let found = |settings: &AlertSettings| problems(settings, Path::new("/nowhere"));
+        assert!(found(&AlertSettings::default()).is_empty());
+        let mut settings = settings("localhost:25".to_owned());
+        assert_eq!(found(&settings), ["the list 'to' in [alerts.mail] is empty"]);
+        let mail = settings.mail.as_mut().expect("has mail");
+        mail.to = ["Anna <anna@example.org>", "bert"].map(str::to_owned).to_vec();
+        mail.from = "nobody".to_owned();
+        let webhook = |name: &str, url: &str, file: Option<&str>| WebhookSettings {
+            name: name.to_owned(),
+            url: url.to_owned(),
+            secret_file: file.map(Into::into),
+            authority: None,
+        };
+        settings.webhooks = vec![
+            webhook("good", "https://chat.example.org/hook", None),
+            webhook("bare", "https:", None),
+            webhook("secret", "https://chat.example.org/hook", Some("chat.secret")),
+        ];
+        let starts = [
+            "'nobody' is not an address of mail",
+            "'bert' is not an address of mail",
+            "the address of the webhook bare is not a URL",
+            "cannot read chat.secret",
+        ];
+        let found = found(&settings);
+        assert_eq!(found.len(), starts.len(), "{found:?}");
+        let begins = |(text, start): (&String, &str)| text.starts_with(start);
+        assert!(found.iter().zip(starts).all(begins), "{found:?}");
     }
 
     #[tokio::test]

@@ -164,6 +164,11 @@ fn with_report(body: &str) -> Result<MultiPart, MailError> {
         .singlepart(Attachment::new(format!("{name}.csv")).body(csv, csv_type)))
 }
 
+/// Fails if no mail can have this recipient, as in `Anna <anna@example.org>`.
+pub(crate) fn check_recipient(address: &str) -> Result<(), MailError> {
+    mailbox(address).map(drop)
+}
+
 /// Returns true for the bare address of a mailbox, as in anna@example.org.
 pub fn is_address(text: &str) -> bool {
     text.parse::<Address>().is_ok()

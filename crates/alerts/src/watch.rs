@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::audience::{Audience, audiences};
 use crate::book;
 use crate::collect::{self, Memory};
-use crate::delivery::{Means, blocking, deliver_due};
+use crate::delivery::{Means, blocking, deliver_due, problems};
 use crate::digest::{self, Digest};
 use crate::facts::Facts;
 use crate::monthly::{self, Month, letter};
@@ -41,11 +41,26 @@ const LAST_MONTH: &str = "alerts month";
 
 /// Looks and delivers until the server stops. Only the server that keeps house works.
 pub async fn run_by_itself(store: Arc<Store>, stop: watch::Receiver<bool>) {
+    say_problems(&store).await;
     tokio::join!(
         look_by_itself(&store, stop.clone()),
         deliver_by_itself(&store, Means::Mail, stop.clone()),
         deliver_by_itself(&store, Means::Webhooks, stop),
     );
+}
+
+/// Says at the start which ways of notices cannot be used, and not only when there is a notice.
+async fn say_problems(store: &Arc<Store>) {
+    let find = |store: &Store| Ok(problems(&store.config.alerts, &store.folder));
+    match blocking(store, find).await {
+        Ok(found) => found.into_iter().for_each(|error| {
+            tracing::warn!(error, "a way of notices cannot be used");
+        }),
+        Err(error) => {
+            let error = model::chain(&error);
+            tracing::warn!(error, "cannot look at the ways of notices");
+        }
+    }
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {

@@ -11,7 +11,7 @@ use aws_lc_rs::hmac;
 use catalog::NoticeRow;
 use data_encoding::HEXLOWER;
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client};
+use reqwest::{Certificate, Client, Url};
 use store::folder::WebhookSettings;
 
 use crate::failure::{Failure, read_secret};
@@ -32,6 +32,8 @@ pub enum WebhookError {
     Unknown(String),
     #[error("cannot read {path}")]
     File { path: String, source: std::io::Error },
+    #[error("the address of the webhook {0} is not a URL")]
+    Address(String),
     #[error("cannot use the authority of the webhook {name}")]
     Authority { name: String, source: reqwest::Error },
     #[error("the webhook {name} cannot be reached")]
@@ -50,6 +52,9 @@ pub(crate) struct Webhook<'a> {
 impl<'a> Webhook<'a> {
     /// Makes the way. Relative paths in the settings are in `folder`. Does not connect.
     pub(crate) fn new(settings: &'a WebhookSettings, folder: &Path) -> Result<Self, WebhookError> {
+        if Url::parse(&settings.url).is_err() {
+            return Err(WebhookError::Address(settings.name.clone()));
+        }
         let failed = |path: &Path| {
             let path = path.display().to_string();
             move |source| WebhookError::File { path, source }

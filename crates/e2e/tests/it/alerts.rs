@@ -175,6 +175,20 @@ fn nothing_is_lost_while_the_recipients_are_away_and_the_server_is_killed() {
     check_signature(&taken);
 }
 
+#[test]
+fn a_server_says_at_its_start_which_way_cannot_be_used() {
+    let mut watched = Watch::new();
+    let mail = "[alerts.mail]\nserver = \"localhost:25\"\nencryption = \"none\"\n\
+                from = \"nobody\"\nto = [\"ops@example.org\"]\n";
+    watched.configure(mail);
+    watched.server.restart();
+    clock::pause(Duration::from_secs(5));
+    let outcome = watched.server.terminate().expect(&[0]);
+    outcome
+        .says("a way of notices cannot be used")
+        .says("'nobody' is not an address of mail");
+}
+
 /// Regression: a mail server that took connections and said nothing held up all other notices, and
 /// so did many mails that waited for it.
 #[test]
