@@ -110,7 +110,7 @@ impl Mailer {
         };
         match sent {
             Ok(_) => Ok(()),
-            Err(source) if source.is_permanent() || source.is_transient() => {
+            Err(source) if source.status().is_some_and(|code| !is_of_all(code.into())) => {
                 Err(Failure::notice(&MailError::Refused { server, source }))
             }
             Err(source) => Err(Failure::way(&MailError::Server { server, source })),
@@ -133,6 +133,12 @@ impl Mailer {
         }
         Ok(message.header(header::ContentType::TEXT_PLAIN).body(notice.body.clone())?)
     }
+}
+
+/// Returns true if a mail server that answers with `code` takes no mail at all: it ends its work,
+/// or refuses the user and the password.
+fn is_of_all(code: u16) -> bool {
+    matches!(code, 421 | 454 | 530 | 534 | 535 | 538)
 }
 
 /// Returns a text that is the same whenever the notice is sent, and hardly ever that of another
@@ -197,6 +203,8 @@ fn tls(settings: &MailSettings, host: &str, folder: &Path) -> Result<TlsParamete
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
     use model::ServerTime;
 
     use super::*;
@@ -280,6 +288,45 @@ mod tests {
         let failure = mailer.send(&notice(ADDRESS)).await.expect_err("nobody answers");
         let text = format!("the mail server {server} has not taken the mail within 0 s");
         assert_eq!(failure, Failure::Way(text));
+    }
+
+    /// A mail server that answers the next caller with `answers`, one for each line.
+    fn server_with(answers: &'static [&'static str]) -> String {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = server.local_addr().expect("has an address").to_string();
+        std::thread::spawn(move || {
+            let (mut caller, _) = server.accept().expect("a caller");
+            let mut lines = BufReader::new(caller.try_clone().expect("a second handle")).lines();
+            for answer in answers {
+                caller.write_all(answer.as_bytes()).expect("is sent");
+                lines.next();
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_refused_user_is_a_failure_of_the_way_and_a_refused_recipient_is_not() {
+        const READY: &str = "220 ready\r\n";
+        const HELLO: &str = "250-here\r\n250 AUTH PLAIN LOGIN\r\n";
+        const YES: &str = "250 yes\r\n";
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("password"), "wrong").expect("is written");
+        let cases: [(&'static [&'static str], bool); 2] = [
+            (&[READY, HELLO, "535 wrong password\r\n"], true),
+            (&[READY, HELLO, "235 yes\r\n", YES, "550 nobody\r\n"], false),
+        ];
+        for (answers, is_way) in cases {
+            let with = MailSettings {
+                server: server_with(answers),
+                user: Some("holdfast".to_owned()),
+                password_file: Some("password".into()),
+                ..settings()
+            };
+            let mailer = Mailer::new(&with, folder.path()).expect("a way");
+            let failure = mailer.send(&notice(ADDRESS)).await.expect_err("is refused");
+            assert_eq!(matches!(failure, Failure::Way(_)), is_way, "{failure:?}");
+        }
     }
 
     #[test]
