@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{Delivery, NoticeRow};
 use futures_util::future::join_all;
@@ -18,6 +19,10 @@ use crate::webhook::{Webhook, WebhookError};
 
 /// Maximum number of notices of a way that are read at once.
 const DUE_MAX: usize = 64;
+/// Interval between two looks for notices that are due.
+const LOOK_PAUSE: Duration = Duration::from_secs(2);
+/// Interval between two calls of a mail server that takes no mail.
+const AWAY_PAUSE: Duration = Duration::from_secs(30);
 
 /// An attempt to reach a recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,11 +109,20 @@ impl Means {
     fn of(notice: &NoticeRow) -> Self {
         if notice.channel == WEBHOOK { Self::Webhooks } else { Self::Mail }
     }
+
+    /// Returns the pause before the next look for notices that are due. Otherwise each notice that
+    /// waits would make a call of its own to a mail server that is away, or refuses the password.
+    pub(crate) fn pause(self, has_failed: bool) -> Duration {
+        match (self, has_failed) {
+            (Self::Mail, true) => AWAY_PAUSE,
+            _ => LOOK_PAUSE,
+        }
+    }
 }
 
 /// Sends the notices of these means that are due. A way that fails keeps its other notices for the
-/// next round.
-pub(crate) async fn deliver_due(store: &Arc<Store>, means: Means) -> Result<(), StoreError> {
+/// next round. Returns true if there was such a way.
+pub(crate) async fn deliver_due(store: &Arc<Store>, means: Means) -> Result<bool, StoreError> {
     let now = sys::clock::now();
     let due = blocking(store, move |store| Ok(store.catalog.due_notices(now, DUE_MAX)?)).await?;
     // All mails go one way, and each webhook has its own.
@@ -118,11 +132,12 @@ pub(crate) async fn deliver_due(store: &Arc<Store>, means: Means) -> Result<(), 
         by_way.entry(webhook).or_default().push(notice);
     }
     let rounds = by_way.into_values().map(|notices| deliver(store, notices));
-    join_all(rounds).await.into_iter().collect()
+    let rounds = join_all(rounds).await.into_iter();
+    rounds.collect::<Result<Vec<bool>, _>>().map(|failed| failed.contains(&true))
 }
 
-/// Sends the notices of one way, one after the other.
-async fn deliver(store: &Arc<Store>, notices: Vec<NoticeRow>) -> Result<(), StoreError> {
+/// Sends the notices of one way, one after the other. Returns true if the way has failed.
+async fn deliver(store: &Arc<Store>, notices: Vec<NoticeRow>) -> Result<bool, StoreError> {
     let (settings, folder) = (store.config.alerts.clone(), store.folder.clone());
     let mut ways = Ways::new(&settings, &folder);
     for notice in notices {
@@ -143,10 +158,10 @@ async fn deliver(store: &Arc<Store>, notices: Vec<NoticeRow>) -> Result<(), Stor
             move |store: &Store| Ok(store.catalog.note_delivery(notice.number, &delivery, now)?);
         blocking(store, note).await?;
         if is_way {
-            break;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Runs `work` on a thread that may block.

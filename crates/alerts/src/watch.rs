@@ -21,8 +21,6 @@ use crate::notices;
 use crate::outbox::{self, PATIENCE_MICROS};
 use crate::rules::{self, DAY_MICROS};
 
-/// Interval between two looks for notices that are due.
-const DELIVERY_PAUSE: Duration = Duration::from_secs(2);
 /// Interval in microseconds between two records of the space that is taken.
 const USAGE_MICROS: i64 = 3_600_000_000;
 /// Number of days for which the space of each day and the record of each restore are kept: five
@@ -98,17 +96,21 @@ async fn look_by_itself(store: &Arc<Store>, mut stop: watch::Receiver<bool>) {
 
 /// Delivers the notices of one means. A mail server that is slow or away thus holds up no webhook.
 async fn deliver_by_itself(store: &Arc<Store>, means: Means, mut stop: watch::Receiver<bool>) {
+    let mut pause = means.pause(false);
     loop {
         tokio::select! {
-            () = tokio::time::sleep(DELIVERY_PAUSE) => {}
+            () = tokio::time::sleep(pause) => {}
             () = stopped(&mut stop) => return,
         }
         if !store.keeps_house() {
             continue;
         }
         tokio::select! {
-            delivered = deliver_due(store, means) => if let Err(error) = delivered {
-                tracing::warn!(error = model::chain(&error), "cannot deliver notices");
+            delivered = deliver_due(store, means) => match delivered {
+                Ok(has_failed) => pause = means.pause(has_failed),
+                Err(error) => {
+                    tracing::warn!(error = model::chain(&error), "cannot deliver notices");
+                }
             },
             // A notice that was sent, but not noted, is sent again after the start.
             () = stopped(&mut stop) => return,

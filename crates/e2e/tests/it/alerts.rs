@@ -5,6 +5,8 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use e2e::clock;
@@ -173,6 +175,35 @@ fn nothing_is_lost_while_the_recipients_are_away_and_the_server_is_killed() {
     let number = |notice: &Value| notice["headers"]["holdfast-notice"].clone();
     assert_eq!(number(&taken), number(&webhook.kept()[0]), "it is the same notice");
     check_signature(&taken);
+}
+
+/// Each of many notices called the mail server, one every two seconds.
+#[test]
+fn a_mail_server_that_fails_is_not_called_for_each_notice() {
+    let mut watched = Watch::new();
+    let broken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = broken.local_addr().unwrap();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&calls);
+    std::thread::spawn(move || {
+        for call in broken.incoming() {
+            counter.fetch_add(1, Relaxed);
+            drop(call);
+        }
+    });
+    let recipients: Vec<String> = (0..50).map(|one| format!("ops-{one}@example.org")).collect();
+    watched.configure(&format!(
+        "[alerts]\n{AT_ONCE}[alerts.mail]\nserver = \"{address}\"\nencryption = \"none\"\n\
+         from = \"holdfast@example.org\"\nto = {recipients:?}\n"
+    ));
+    watched.server.token("web-1");
+    watched.server.travel("27h");
+    assert!((0..LOOKS_MAX).any(|_| {
+        clock::pause(Duration::from_millis(100));
+        calls.load(Relaxed) > 0
+    }));
+    clock::pause(Duration::from_secs(15));
+    assert_eq!(calls.load(Relaxed), 1);
 }
 
 #[test]
