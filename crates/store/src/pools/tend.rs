@@ -573,10 +573,19 @@ fn log_outcome(what: &str, outcome: Result<Outcome, StoreError>) {
             let left = failures.len();
             tracing::info!(what, packs_done, bytes_done, left, "the work on packs is done");
         }
-        Err(error) => {
+        Err(error) if is_trouble(&error) => {
             tracing::warn!(what, error = model::chain(&error), "the work on packs failed");
         }
+        Err(error) => {
+            tracing::debug!(what, error = model::chain(&error), "the work on packs waits");
+        }
     }
+}
+
+/// Returns false for the error of regular work that another run keeps out. Such a run may last for
+/// hours, and a later round does what it leaves.
+fn is_trouble(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Busy(_))
 }
 
 #[cfg(test)]

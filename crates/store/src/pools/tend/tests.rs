@@ -35,6 +35,17 @@ fn go_on(_: &Outcome) -> bool {
 }
 
 #[test]
+fn regular_work_that_another_run_keeps_out_is_no_trouble() {
+    let server = TestServer::new();
+    let other_run = server.store.try_tend().expect("nobody else works");
+    let error = drain(&server.store, "PRIMARY", false, &mut go_on).expect_err("is kept out");
+    assert!(!is_trouble(&error), "{error}");
+    drop(other_run);
+    let error = drain(&server.store, "PRIMARY", false, &mut go_on).expect_err("has no next pool");
+    assert!(is_trouble(&error), "{error}");
+}
+
+#[test]
 fn a_copy_brings_what_the_pool_lacks_and_nothing_twice() {
     let server = TestServer::new();
     let row = server.add_pool("COPIES", true).row;
