@@ -426,6 +426,33 @@ fn a_damaged_page_of_the_catalogue_costs_one_directory_until_it_is_rebuilt() {
     scene.compare("rebuilt");
 }
 
+/// An audit ended without its findings where another table was damaged too.
+#[test]
+fn an_audit_names_damaged_directories_although_other_tables_are_damaged() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(3, 100);
+    scene.copy_no_catalog();
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.terminate().expect(&[0]);
+    damage_page(scene.server.dir(), "/folder-00/");
+    damage_sessions(scene.server.dir());
+    scene.server.restart();
+    let audit = scene.server.try_admin(&["audit"]).expect(&[4]).json();
+    let damaged = audit["catalog_directories"][0]["path"].as_str().unwrap();
+    assert!(damaged.ends_with("/folder-00/"), "{audit}");
+    assert_eq!(audit["catalog_loss"]["copy"], 1, "{audit}");
+}
+
+/// Makes the reports of backups unreadable.
+fn damage_sessions(server: &Path) {
+    let catalog = rusqlite::Connection::open(server.join("catalog.sqlite")).unwrap();
+    let update = "UPDATE session SET report = CAST(x'ff' AS TEXT)";
+    assert_ne!(catalog.execute(update, []).unwrap(), 0, "there are backups");
+}
+
 /// A deletion, and a backup that found a directory gone, ended at the first damaged page.
 #[test]
 fn deletion_and_removal_go_on_beside_a_damaged_page_and_the_audit_says_what_a_copy_lacks() {

@@ -91,6 +91,12 @@ pub struct CatalogFindings {
     pub loss: Option<CatalogLoss>,
 }
 
+impl CatalogFindings {
+    fn is_sound(&self) -> bool {
+        self.faults.is_empty() && self.damaged_rows == 0
+    }
+}
+
 /// Part of the catalogue that a copy lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CatalogLoss {
@@ -147,16 +153,26 @@ pub fn run(
         listener,
     };
     audit.outcome.catalog = catalog_findings(store)?;
-    audit.packs()?;
-    audit.repair()?;
-    audit.judge()?;
-    if audit.outcome.lost().next().is_some() {
-        audit.victims()?;
-    }
-    if !audit.outcome.damages.is_empty() {
-        audit.note()?;
+    match audit.pools() {
+        // The findings about the catalogue say what to do, so they must not be lost.
+        Err(StoreError::Damaged(fault)) if !audit.outcome.catalog.is_sound() => {
+            let fault = format!("the audit of the pools has ended early: {fault}");
+            audit.outcome.catalog.faults.push(fault);
+        }
+        audited => audited?,
     }
     Ok(audit.outcome)
+}
+
+/// Leaves out what is damaged in the catalogue: the audit reports the damage, and goes on.
+fn readable<T: Default>(read: Result<T, impl Into<StoreError>>) -> Result<T, StoreError> {
+    match read.map_err(Into::<StoreError>::into) {
+        Err(StoreError::Damaged(fault)) => {
+            tracing::warn!(fault, "the audit leaves out a damaged part of the catalogue");
+            Ok(T::default())
+        }
+        read => read,
+    }
 }
 
 /// Checks a copy of the catalogue, as it is at one moment.
@@ -177,11 +193,11 @@ fn catalog_findings(store: &Store) -> Result<CatalogFindings, StoreError> {
             "faults of the database: {}, rows that cannot be read: {damaged_rows}",
             faults.len()
         );
-        store.record("catalogue damaged", details)?;
+        readable(store.record("catalogue damaged", details))?;
     }
     let mut names = BTreeMap::new();
-    for node in store.catalog.nodes()? {
-        for filespace in store.catalog.filespaces(node.id)? {
+    for node in readable(store.catalog.nodes())? {
+        for filespace in readable(store.catalog.filespaces(node.id))? {
             names.insert(filespace.id, (node.name.to_string(), filespace.name));
         }
     }
@@ -198,11 +214,11 @@ fn catalog_findings(store: &Store) -> Result<CatalogFindings, StoreError> {
 }
 
 /// Returns the number of backups that have ended after `time`, of each node at most
-/// [`BACKUPS_MAX`].
+/// [`BACKUPS_MAX`]. Leaves out nodes whose backups cannot be read.
 fn backups_since(store: &Store, time: ServerTime) -> Result<u64, StoreError> {
     let mut count = 0;
-    for node in store.catalog.nodes()? {
-        let sessions = store.catalog.sessions(node.id, BACKUPS_MAX)?;
+    for node in readable(store.catalog.nodes())? {
+        let sessions = readable(store.catalog.sessions(node.id, BACKUPS_MAX))?;
         count += sessions.iter().filter(|session| session.ended > time).count() as u64;
     }
     Ok(count)
@@ -239,6 +255,17 @@ struct Audit<'a> {
 }
 
 impl Audit<'_> {
+    /// Audits all pools, repairs what is damaged, and finds the versions that are lost.
+    fn pools(&mut self) -> Result<(), StoreError> {
+        self.packs()?;
+        self.repair()?;
+        self.judge()?;
+        if self.outcome.lost().next().is_some() {
+            self.victims()?;
+        }
+        if self.outcome.damages.is_empty() { Ok(()) } else { self.note() }
+    }
+
     fn packs(&mut self) -> Result<(), StoreError> {
         let rows = self.store.catalog.packs()?;
         self.outcome.packs = rows.len() as u64;
