@@ -98,12 +98,20 @@ fn structure(connection: &Connection) -> Result<Vec<String>, CatalogError> {
         Err(CatalogError::Damaged(fault)) => return Ok(vec![fault]),
         found => found?,
     };
-    let mut faults: Vec<String> = found.into_iter().filter(|fault| fault != "ok").collect();
+    let mut faults = faults_of(&found);
     match tables::check(connection) {
         Err(CatalogError::Damaged(fault)) => faults.push(fault),
         other => other?,
     }
     Ok(faults)
+}
+
+/// Returns the faults that an integrity check has found. One answer has several lines, of which the
+/// first names the database.
+fn faults_of(answers: &[String]) -> Vec<String> {
+    let lines = answers.iter().flat_map(|answer| answer.lines());
+    let faults = lines.filter(|line| *line != "ok" && !line.starts_with("*** in database"));
+    faults.map(str::to_owned).collect()
 }
 
 fn count_rows(sql: &Connection) -> Result<Census, CatalogError> {
@@ -158,4 +166,23 @@ fn visit_versions(
         visit(BulkRow::Version { filespace: FilespaceId(row.get(0)?), directory, body: &body });
         Ok(true)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_of_an_integrity_check_is_a_fault() {
+        let check = |texts: &[&str], faults: &[&str]| {
+            let answers: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(faults_of(&answers), faults);
+        };
+        check(&["ok"], &[]);
+        let answer = "*** in database main ***\nPage 9: never used\nPage 10: never used";
+        check(
+            &[answer, "row 1 missing"],
+            &["Page 9: never used", "Page 10: never used", "row 1 missing"],
+        );
+    }
 }
