@@ -19,6 +19,7 @@ mod effort;
 mod expiry;
 mod file;
 mod fleet;
+mod guessing;
 mod image;
 mod journal;
 mod link;
@@ -84,6 +85,7 @@ enum Subcommand {
     Compression(compression::Args),
     Browser(browser::Args),
     Fleet(fleet::Args),
+    Guessing(guessing::Args),
     Image(image::Args),
     Journal(journal::Args),
     Mount(mount::Args),
@@ -158,6 +160,7 @@ fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
         Subcommand::Browser(args) => browser::run(args),
         Subcommand::Compression(args) => compression::run(args),
         Subcommand::Fleet(args) => fleet::run(args),
+        Subcommand::Guessing(args) => guessing::run(args),
         Subcommand::Image(args) => image::run(args),
         Subcommand::Journal(args) => journal::run(args),
         Subcommand::Mount(args) => mount::run(args),
