@@ -707,7 +707,7 @@ fn log_damage(opened: &pool::Inventory) {
 /// Fails if the master key is not the one that made what the catalogue names: with another key the
 /// server would acknowledge data that the right key cannot read. A catalogue without a check value
 /// gets that of this key.
-fn check_master_key(
+pub(crate) fn check_master_key(
     catalog: &dyn Catalog,
     secrets: &Secrets,
     folder: &Path,

@@ -35,7 +35,7 @@ use crate::pools::buckets::{self, Buckets};
 use crate::pools::first::first_row;
 use crate::pools::list_file::{self, PoolEntry, keep_pools, kept_pools};
 use crate::pools::place::{self, Stores};
-use crate::store::{CATALOG_DOMAIN, INDEX, Store};
+use crate::store::{CATALOG_DOMAIN, INDEX, Store, check_master_key};
 
 /// Version of the recovery file.
 const FORMAT: u32 = 1;
@@ -304,6 +304,7 @@ pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<RecoveryRepo
         row.ok_or_else(unknown)?.url.clone_from(url);
     }
     check_any(&rows, folder)?;
+    check_key(folder, &config, &secrets)?;
     ownership.claim(&pools_alone(&rows, folder, &config)?)?;
     hold::hold(folder).map_err(disk(&folder.join(HOLD_FILE)))?;
     let aside = put_aside(folder)?;
@@ -340,11 +341,7 @@ fn pools_alone(
 /// Returns the pools that the old catalogue knows. If the catalogue cannot be read, returns the
 /// pools in the list beside it. Without this list, returns the pool that `server.toml` names.
 fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryError> {
-    let is_there = match database::place(config, folder) {
-        Location::File(path) => std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0),
-        Location::Database(_) => true,
-    };
-    if is_there
+    if has_catalog(folder, config)
         && let Ok(rows) = Database::open(config, folder).and_then(|old| old.catalog().pools())
         && !rows.is_empty()
     {
@@ -357,6 +354,27 @@ fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryE
     let spec = place::spec(&first, folder, Stores::without_volumes(&Buckets::new(folder, 0)))?;
     let mark = spec.read_mark().map_err(disk(&spec.place()))?.unwrap_or(spec.mark);
     Ok(vec![PoolRow { mark: mark.0, ..first }])
+}
+
+/// Returns true if there is an old catalogue, even a damaged one.
+fn has_catalog(folder: &Path, config: &Config) -> bool {
+    match database::place(config, folder) {
+        Location::File(path) => std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0),
+        Location::Database(_) => true,
+    }
+}
+
+/// Fails if the old catalogue says that the master key is that of another server. The old catalogue
+/// may be sound, and must not be put aside then.
+fn check_key(folder: &Path, config: &Config, secrets: &Secrets) -> Result<(), RecoveryError> {
+    if has_catalog(folder, config)
+        && let Ok(old) = Database::open(config, folder)
+        && let Err(error @ OpenError::File { .. }) =
+            check_master_key(&*old.catalog(), secrets, folder)
+    {
+        return Err(error.into());
+    }
+    Ok(())
 }
 
 /// Fails if no pool is available.
@@ -427,6 +445,7 @@ fn remake_catalog(
     }
     make_private(&new).map_err(disk(&new))?;
     let catalog = Sqlite::open(&new)?;
+    check_master_key(&catalog, secrets, folder)?;
     place_pools(&catalog, folder, rows, rebuilt.copy.is_some())?;
     catalog.close_whole()?;
     match database::place(config, folder) {

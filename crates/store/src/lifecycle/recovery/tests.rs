@@ -262,6 +262,24 @@ fn a_rebuild_puts_the_old_catalogue_aside_and_takes_the_newest_copy() {
     drop(kept);
 }
 
+/// A rebuild with a wrong key put the catalogue aside, took an older copy, and then was refused.
+#[test]
+fn a_rebuild_with_the_key_of_another_server_changes_nothing() {
+    let server = server();
+    let path = server.path().to_owned();
+    server.store.close().expect("the store closes");
+    let kept = server.keep();
+    let key = std::fs::read(path.join(MASTER_KEY)).expect("is read");
+    std::fs::write(path.join(MASTER_KEY), [7; MASTER_BYTES]).expect("is replaced");
+    let error = rebuild(&path, &[]).expect_err("it is refused");
+    assert!(model::chain(&error).contains("the key of another server"), "{error:?}");
+    std::fs::write(path.join(MASTER_KEY), key).expect("is put back");
+    let config = Config::load(&path).expect("is a server");
+    let store = Store::open_alone(&path, &config).expect("opens");
+    assert!(store.check_released().is_ok(), "the catalogue is the old one");
+    drop(kept);
+}
+
 #[test]
 fn a_server_in_files_has_no_other_server_beside_it() {
     let server = TestServer::new();
