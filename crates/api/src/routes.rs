@@ -501,8 +501,8 @@ fn reply<P, Q, B, T: Serialize + 'static>(
     Ok(Reply { status, headers, body })
 }
 
-/// Returns the JSON of an answer. A program that shows it as it is, such as curl, sends nothing to a
-/// terminal that the terminal obeys.
+/// Returns the JSON of an answer. A program that shows it as it is, such as curl, sends nothing to
+/// a terminal that the terminal obeys.
 pub(crate) fn document<T: Serialize>(answer: &T) -> Vec<u8> {
     let json = serde_json::to_string(answer).expect("answers have only text as keys");
     model::plain_json(json).into_bytes()

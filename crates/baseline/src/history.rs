@@ -18,8 +18,8 @@ const FOLDER: &str = "baseline";
 const REPORT: &str = "report.json";
 const HISTORY: &str = "history.json";
 
-/// Number of comparisons that are kept.
-const KEPT: usize = 200;
+/// Number of comparisons of each kind that are kept.
+const KEPT: usize = 40;
 /// Number of comparisons of one kind from which the next prediction is corrected.
 const FITTED: usize = 5;
 /// Predicted time below which a backup says little: starting and ending take most of it, whatever
@@ -31,6 +31,8 @@ const TELLING_SECS: f64 = 0.5;
 pub enum OutcomeKind {
     /// A backup of files.
     Backup,
+    /// A backup of files that looked only where a journal has seen changes.
+    Changes,
     /// A restore of files.
     Restore,
     /// An image backup.
@@ -110,8 +112,14 @@ impl History {
     ) -> io::Result<Option<Comparison>> {
         let Some(comparison) = self.comparison(report, outcome) else { return Ok(None) };
         self.comparisons.push(comparison.clone());
-        let surplus = self.comparisons.len().saturating_sub(KEPT);
-        self.comparisons.drain(..surplus);
+        let work = comparison.work;
+        let same = self.comparisons.iter().filter(|one| one.work == work).count();
+        let mut surplus = same.saturating_sub(KEPT);
+        self.comparisons.retain(|one| {
+            let goes = one.work == work && surplus > 0;
+            surplus -= usize::from(goes);
+            !goes
+        });
         store(home, HISTORY, self)?;
         Ok(Some(comparison))
     }
@@ -121,9 +129,7 @@ impl History {
         if outcome.paths.is_empty() || !outcome.paths.iter().all(is_measured) {
             return None;
         }
-        let places = report.places.iter().filter(|place| outcome.paths.contains(&place.path));
-        let objects = places.map(|place| crate::to_f64(place.tree.objects) * place.tree.scale());
-        let work = work(outcome, objects.sum());
+        let work = work(outcome);
         let uncorrected_secs = uncorrected(report, outcome, work);
         let factor = self.fitted(work).map_or(1.0, |fitted| fitted.value);
         Some(Comparison {
@@ -159,17 +165,16 @@ impl History {
     }
 }
 
-/// Returns the kind of work that a real run was on a tree of `objects`. A backup that looks only
-/// where a journal has seen changes is no first one, even if everything there is new.
-fn work(outcome: &Outcome, objects: f64) -> Work {
-    let is_whole = 2.0 * crate::to_f64(outcome.inspected) >= objects;
+/// Returns the kind of work that a real run was. A backup that looks only where a journal has seen
+/// changes is no first one, even if everything there is new.
+fn work(outcome: &Outcome) -> Work {
     let is_most = outcome.changed.saturating_mul(10) >= outcome.inspected.saturating_mul(9);
     match outcome.kind {
         OutcomeKind::Restore => Work::Restore,
         OutcomeKind::Image => Work::Image,
-        OutcomeKind::Backup if outcome.changed == 0 => Work::Unchanged,
-        OutcomeKind::Backup if is_most && is_whole => Work::First,
-        OutcomeKind::Backup => Work::Day,
+        OutcomeKind::Backup | OutcomeKind::Changes if outcome.changed == 0 => Work::Unchanged,
+        OutcomeKind::Backup if is_most => Work::First,
+        OutcomeKind::Backup | OutcomeKind::Changes => Work::Day,
     }
 }
 
@@ -287,9 +292,9 @@ mod tests {
 
     #[test]
     fn the_kind_of_a_backup_is_what_it_had_to_do() {
-        let of = |inspected, changed, objects| {
+        let of = |kind, inspected, changed| {
             let outcome = Outcome {
-                kind: OutcomeKind::Backup,
+                kind,
                 paths: Vec::new(),
                 at_micros: 0,
                 inspected,
@@ -298,11 +303,13 @@ mod tests {
                 new_bytes: 0,
                 elapsed_secs: 1.0,
             };
-            work(&outcome, objects)
+            work(&outcome)
         };
-        assert_eq!(of(10, 0, 10.0), Work::Unchanged);
-        assert_eq!([of(10, 1, 10.0), of(10, 9, 10.0)], [Work::Day, Work::First]);
-        assert_eq!(of(10, 10, 1000.0), Work::Day, "a journal has named one new directory");
+        let whole = [0, 1, 9].map(|changed| of(OutcomeKind::Backup, 10, changed));
+        assert_eq!(whole, [Work::Unchanged, Work::Day, Work::First]);
+        // A journal has named one new directory.
+        let named = [0, 10].map(|changed| of(OutcomeKind::Changes, 10, changed));
+        assert_eq!(named, [Work::Unchanged, Work::Day]);
     }
 
     /// Restores differ much among themselves, so one of them says little about the next.

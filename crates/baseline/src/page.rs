@@ -41,7 +41,7 @@ pub fn html(
         page.push_str(&tables::predictions(place));
     }
     if !history.comparisons.is_empty() {
-        heading(&mut page, "Backups beside their predictions");
+        heading(&mut page, "Runs beside their predictions");
         page.push_str(&tables::comparisons(history, moment));
     }
     heading(&mut page, "Processors and memory");

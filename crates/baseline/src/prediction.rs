@@ -101,7 +101,7 @@ pub struct Prediction {
     /// The part of it in the catalogue and the chunk index.
     pub catalog_bytes: Range,
     pub advice: Advice,
-    /// Factor by which earlier backups of this node took longer than predicted, which is in the
-    /// times; 1 without earlier backups.
+    /// Factor by which earlier runs of this node took longer than predicted, which is in the
+    /// times; 1 without earlier runs.
     pub fitted: f64,
 }

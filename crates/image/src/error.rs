@@ -43,7 +43,8 @@ pub enum ImageError {
     InUse { path: PathBuf },
     /// The user unmounts the device, or names another file.
     #[error(
-        "{} is the file behind {}, which is mounted or used otherwise; end that use, then try again",
+        "{} is the file behind {}, which is mounted or used otherwise; end that use, then try \
+         again",
         path.display(),
         device.display()
     )]

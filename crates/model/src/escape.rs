@@ -64,8 +64,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Returns a JSON document on one line with `\uNNNN` for each unprintable character. Such characters
-/// are only in its strings, where JSON allows this form, so all values stay as they are.
+/// Returns a JSON document on one line with `\uNNNN` for each unprintable character. Such
+/// characters are only in its strings, where JSON allows this form, so all values stay as they are.
 pub fn plain_json(document: String) -> String {
     if !document.contains(is_unprintable) {
         return document;

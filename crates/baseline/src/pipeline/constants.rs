@@ -58,5 +58,5 @@ pub(super) const DEVIATION_SIZE: f64 = 0.03;
 pub(super) const DEVIATION_MEMORY: f64 = 0.25;
 /// Deviation of each time in seconds, however short it is: starting a process and syncing.
 pub(super) const DEVIATION_SECS: f64 = 0.02;
-/// Least relative deviation after earlier backups.
+/// Least relative deviation after earlier runs.
 pub(super) const DEVIATION_FITTED: f64 = 0.08;

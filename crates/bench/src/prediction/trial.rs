@@ -72,7 +72,9 @@ pub(super) fn run(
             ready()?;
             site.measured(&server, &image)?;
             runs.push(imaged(&site, &report, is_first)?);
-            change(&files)?;
+            if is_first {
+                change(&files)?;
+            }
         }
     }
     let target = place.path().join("restored");

@@ -101,7 +101,7 @@ fn a_host_is_measured_and_its_backups_are_compared_with_their_predictions() {
     let out = scene.scratch.folder("out");
     let restored = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
     assert!(restored.stderr.contains("Predicted: "), "{}", restored.stderr);
-    // What exists is not restored, so this says nothing about restores.
+    // Objects that exist are not restored, so this says nothing about restores.
     let again = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
     assert!(!again.stderr.contains("Predicted"), "{}", again.stderr);
     let status = scene.node.run(&["status", "--json"]).expect(&[0]).json();

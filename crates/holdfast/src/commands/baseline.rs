@@ -124,7 +124,7 @@ fn line(watch: &Watch) -> String {
 fn keep(home: &Path, report: &Report, context: &Context) {
     if let Err(error) = History::keep_report(home, report) {
         context.output.note(&format!(
-            "the report is not kept in {}, so that backups will not be compared with it: {error}",
+            "the report is not kept in {}, so that nothing will be compared with it: {error}",
             home.display()
         ));
     }
@@ -164,8 +164,9 @@ fn show_trend(context: &mut Context) -> Result<u8, CommandError> {
 /// Compares a backup of `paths` with the prediction of the node's last baseline, if there is one
 /// of these paths, and keeps the comparison. Nothing that fails here makes the backup fail.
 pub(super) fn compare(paths: &[Vec<u8>], backup: &BackupReport, context: &Context) {
+    let has_journal = backup.journals.iter().any(|one| one.is_used);
     let outcome = Outcome {
-        kind: OutcomeKind::Backup,
+        kind: if has_journal { OutcomeKind::Changes } else { OutcomeKind::Backup },
         paths: paths.iter().map(|path| place_name(path)).collect(),
         at_micros: sys::clock::system().0,
         inspected: backup.inspected,
@@ -232,7 +233,7 @@ pub(super) fn compare_image(source: &Path, made: &ImageReport, context: &Context
         at_micros: sys::clock::system().0,
         inspected: made.parts,
         changed: made.changed_parts,
-        bytes: made.facts.data_bytes,
+        bytes: made.backup.bytes_before_dedup,
         new_bytes: made.backup.bytes_after_dedup,
         elapsed_secs: worked_secs(made.backup.elapsed, made.backup.interruptions),
     };
@@ -264,7 +265,7 @@ fn compared(home: &Path, outcome: &Outcome) -> std::io::Result<Option<Comparison
 
 fn unreadable(home: &Path, error: &std::io::Error) -> CommandError {
     CommandError::new(format!(
-        "cannot read the comparisons of earlier backups in {}: {error}; remove the folder \
+        "cannot read the comparisons of earlier runs in {}: {error}; remove the folder \
          'baseline' there to begin anew",
         home.display()
     ))

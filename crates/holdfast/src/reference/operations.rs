@@ -26,8 +26,8 @@ operations with all roles and compares what happens with this table.
 - Everybody may read and change the own account and its keys. A key allows no more than its person
   may: a `readonly` key reads, an `enroller` registers nodes, an `impersonator` acts for another.
 - What belongs to the service as a whole is for those who hold a role everywhere: pools, volumes,
-  libraries, tasks, the log, metrics, the test of alerts, and changes of option sets and of schedules
-  that belong to no domain.
+  libraries, tasks, the log, metrics, the test of alerts, and changes of option sets and of
+  schedules that belong to no domain.
 - An owner has rights to own nodes, and to nothing else of a domain but to register nodes there.
 - Keys of other people belong to the area of people.
 - An object that a caller may not see is answered as one that does not exist.
@@ -41,10 +41,10 @@ const TAIL: &str = "
 
 A caller sees no object of another domain. One thing is the same for all domains, though, and tells
 that there is something: names of nodes, logins of people, and names of schedules, enrolment keys,
-domains and option sets are taken once for the whole server. Whoever may make one of them and chooses
-a name of another domain is told that the name is taken, and so learns that it exists: not what it
-is, nor whose. Where customers must not learn this of each other, give each a prefix of its own for its
-names, as in `lab-web-1`.
+domains and option sets are taken once for the whole server. Whoever may make one of them and
+chooses a name of another domain is told that the name is taken, and so learns that it exists: not
+what it is, nor whose. Where customers must not learn this of each other, give each a prefix of its
+own for its names, as in `lab-web-1`.
 
 Labels are words of all domains, too. A schedule that a label follows is for all nodes with this
 label, and whoever may label a node sees it then: a guessed label shows the schedule. Let the

@@ -90,7 +90,7 @@ fn a_disk_in_use_is_no_target() {
     }
 }
 
-/// Whoever uses the device would go on with a file that has no name any more.
+/// A program that uses the device would go on with a file that has no name any more.
 #[test]
 fn a_file_behind_a_device_in_use_is_no_target() {
     let scene = Scene::new();
