@@ -21,8 +21,9 @@ use crate::webhook::{Webhook, WebhookError};
 const DUE_MAX: usize = 64;
 /// Interval between two looks for notices that are due.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
-/// Interval between two calls of a mail server that takes no mail.
-const AWAY_PAUSE: Duration = Duration::from_secs(30);
+/// Interval between two calls of a mail server that takes no mail, and between two rounds if the
+/// catalogue cannot note what was sent.
+pub(crate) const AWAY_PAUSE: Duration = Duration::from_secs(30);
 
 /// An attempt to reach a recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]

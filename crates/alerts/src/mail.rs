@@ -136,9 +136,10 @@ impl Mailer {
 }
 
 /// Returns true if a mail server that answers with `code` takes no mail at all: it ends its work,
-/// or refuses the user and the password.
+/// or refuses the user and the password. 454 is not among these codes: some servers refuse a single
+/// recipient with it.
 fn is_of_all(code: u16) -> bool {
-    matches!(code, 421 | 454 | 530 | 534 | 535 | 538)
+    matches!(code, 421 | 530 | 534 | 535 | 538)
 }
 
 /// Returns a text that is the same whenever the notice is sent, and hardly ever that of another
@@ -170,7 +171,7 @@ fn with_report(body: &str) -> Result<MultiPart, MailError> {
         .singlepart(Attachment::new(format!("{name}.csv")).body(csv, csv_type)))
 }
 
-/// Fails if no mail can have this recipient, as in `Anna <anna@example.org>`.
+/// Fails for a text that is no recipient of a mail. `Anna <anna@example.org>` is one.
 pub(crate) fn check_recipient(address: &str) -> Result<(), MailError> {
     mailbox(address).map(drop)
 }
@@ -312,9 +313,10 @@ mod tests {
         const YES: &str = "250 yes\r\n";
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("password"), "wrong").expect("is written");
-        let cases: [(&'static [&'static str], bool); 2] = [
+        let cases: [(&'static [&'static str], bool); 3] = [
             (&[READY, HELLO, "535 wrong password\r\n"], true),
             (&[READY, HELLO, "235 yes\r\n", YES, "550 nobody\r\n"], false),
+            (&[READY, HELLO, "235 yes\r\n", YES, "454 4.7.1 Relay access denied\r\n"], false),
         ];
         for (answers, is_way) in cases {
             let with = MailSettings {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::audience::{Audience, audiences};
 use crate::book;
 use crate::collect::{self, Memory};
-use crate::delivery::{Means, blocking, deliver_due, problems};
+use crate::delivery::{AWAY_PAUSE, Means, blocking, deliver_due, problems};
 use crate::digest::{self, Digest};
 use crate::facts::Facts;
 use crate::monthly::{self, Month, letter};
@@ -108,7 +108,9 @@ async fn deliver_by_itself(store: &Arc<Store>, means: Means, mut stop: watch::Re
         tokio::select! {
             delivered = deliver_due(store, means) => match delivered {
                 Ok(has_failed) => pause = means.pause(has_failed),
+                // A notice that was sent, but cannot be noted, is sent again, and not at once.
                 Err(error) => {
+                    pause = AWAY_PAUSE;
                     tracing::warn!(error = model::chain(&error), "cannot deliver notices");
                 }
             },

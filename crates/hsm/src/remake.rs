@@ -21,8 +21,9 @@ use crate::outcome::{FileError, FinalState, Outcome};
 use crate::record::FileState;
 use crate::stub;
 
-const BACKUP_CHANGED: FileError =
-    FileError::Changed("its backup has changed meanwhile; repeat the request");
+const BACKUP_CHANGED: FileError = FileError::Changed(
+    "its backup has changed meanwhile, or is damaged; repeat the request, or restore the file",
+);
 
 /// A file that a stub will replace.
 struct MissingFile {

@@ -16,8 +16,8 @@ pub enum ImageError {
     NoImage { path: PathBuf },
     /// The user names the devices.
     #[error(
-        "the file system at {} lies on several devices: {}; name them all, so that each has an \
-         image",
+        "the file system at {} lies on several devices: {}; unmount it, then name them all, so \
+         that their images are of one moment",
         path.display(),
         listed(devices)
     )]

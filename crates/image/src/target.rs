@@ -187,10 +187,11 @@ fn content(path: &Path, bytes: u64) -> String {
         let held = DeviceContent::of(&partition.device).shown()?;
         Some(format!("; partition {} holds {held}", partition.number))
     });
-    match DeviceContent::of(path).shown() {
-        Some(content) => format!("({bytes} bytes) holds {content}") + &within.collect::<String>(),
+    let whole = match DeviceContent::of(path).shown() {
+        Some(content) => format!("({bytes} bytes) holds {content}"),
         None => format!("has {bytes} bytes, in which blkid recognises nothing"),
-    }
+    };
+    whole + &within.collect::<String>()
 }
 
 impl Drop for Target {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 
 use sys::Dir;
@@ -34,11 +34,15 @@ pub(crate) fn sync(disk: &Path) {
     let partitions = block::partitions(disk).unwrap_or_default();
     let devices = partitions.iter().map(|partition| partition.device.as_path());
     for device in devices.chain([disk]) {
-        let number = std::fs::metadata(device).map(|stat| stat.rdev());
-        if let Ok(Some(point)) = number.and_then(mount::point_of_device)
-            && let Ok(root) = Dir::open(&point)
-        {
-            let _written = rustix::fs::syncfs(&root);
+        // The table of mounts names one of the devices of a btrfs file system only.
+        let together = block::btrfs_devices(device).unwrap_or_default();
+        for device in together.iter().map(AsRef::<Path>::as_ref).chain([device]) {
+            let number = std::fs::metadata(device).map(|stat| stat.rdev());
+            if let Ok(Some(point)) = number.and_then(mount::point_of_device)
+                && let Ok(root) = Dir::open(&point)
+            {
+                let _written = rustix::fs::syncfs(&root);
+            }
         }
     }
 }
@@ -68,11 +72,20 @@ fn free_ranges(device: &Path, was_frozen: bool) -> io::Result<Vec<Range<u64>>> {
     let content = DeviceContent::of(device);
     // Beside a table of partitions, a file system is what was there before the table: its blocks
     // that are free belong to partitions, which the kernel may not know.
-    match content.kind.as_deref().filter(|_| content.table.is_none()) {
+    let is_divided = content.table.is_some() && !has_empty_boot_record(device, &content)?;
+    match content.kind.as_deref().filter(|_| !is_divided) {
         Some("swap") => Ok(Vec::from([SWAP_HEAD_BYTES..u64::MAX])),
         Some(kind @ ("ext4" | "xfs")) => free_ranges_unmounted(device, kind, was_frozen),
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// Returns true if the table of a disk is that of a boot record, and has no entry: boot code in
+/// front of a file system looks so.
+fn has_empty_boot_record(device: &Path, content: &DeviceContent) -> io::Result<bool> {
+    let mut entries = [0; 64];
+    File::open(device)?.read_exact_at(&mut entries, 446)?;
+    Ok(content.table.as_deref() == Some("dos") && entries == [0; 64])
 }
 
 /// Asks a file system that is not mounted. The kernel refuses it if its journal has changes that

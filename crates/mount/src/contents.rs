@@ -69,22 +69,22 @@ impl Contents {
         Ok(content[to_usize(range.start)..to_usize(range.end)].to_vec())
     }
 
-    /// Takes the contents of the first of some small files of one directory: as many as have come
-    /// ahead of a walk, or the first one that is about to come. Nothing is fetched for them, and
-    /// nothing of them is kept.
-    pub(crate) fn take_ahead(
+    /// Returns the contents of the first of some small files of one directory: as many as have come
+    /// ahead of a walk, or the first one that is about to come. Nothing is fetched for them.
+    pub(crate) fn find_ahead(
         &self,
         view: View,
         folder: &Folder,
         files: &[&Object],
     ) -> Vec<Arc<Vec<u8>>> {
         let Folder { filespace, directory } = folder.clone();
-        self.small.take_ahead(&Place { view, filespace, directory }, files)
+        self.small.find_ahead(&Place { view, filespace, directory }, files)
     }
 
-    /// Keeps the content of a small file for the next reader.
-    pub(crate) fn keep(&self, folder: &Folder, object: &Object, content: Arc<Vec<u8>>) {
-        self.small.remember((folder.place(object), object.inserted), content);
+    /// Drops the contents of small files of one directory: the kernel has them.
+    pub(crate) fn drop_given(&self, view: View, folder: &Folder, files: &[&Object]) {
+        let Folder { filespace, directory } = folder.clone();
+        self.small.drop_given(&Place { view, filespace, directory }, files);
     }
 
     /// Returns the bytes of an image in `range`.

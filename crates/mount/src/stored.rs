@@ -158,32 +158,25 @@ impl StoredFiles {
         Ok(entries)
     }
 
-    /// Puts contents that have come ahead into the kernel's cache, as long as there are any.
+    /// Puts contents that have come ahead into the kernel's cache, as long as there are any. They
+    /// stay here until they are there: a program may read them meanwhile.
     fn give_contents(&self, told: &[ToldFile]) {
         for mut rest in told.chunk_by(ToldFile::is_beside) {
             while let Some(ToldFile { view, folder, .. }) = rest.first() {
                 let objects: Vec<&Object> = rest.iter().map(|file| &*file.object).collect();
-                let contents = self.contents.take_ahead(*view, folder, &objects);
-                let (come, later) = rest.split_at(contents.len());
-                if come.is_empty() || !self.give(come, contents) {
+                let contents = self.contents.find_ahead(*view, folder, &objects);
+                let given = rest
+                    .iter()
+                    .zip(&contents)
+                    .take_while(|(file, content)| self.kernel.put(file.number, content))
+                    .count();
+                self.contents.drop_given(*view, folder, &objects[..given]);
+                if contents.is_empty() || given < contents.len() {
                     return;
                 }
-                rest = later;
+                rest = &rest[given..];
             }
         }
-    }
-
-    /// Puts the contents of `files` into the kernel's cache. Returns false if it has not taken all
-    /// of them. The others are kept: it asks for them soon.
-    fn give(&self, files: &[ToldFile], contents: Vec<Arc<Vec<u8>>>) -> bool {
-        let mut are_taken = true;
-        for (file, content) in files.iter().zip(contents) {
-            are_taken = are_taken && self.kernel.put(file.number, &content);
-            if !are_taken {
-                self.contents.keep(&file.folder, &file.object, content);
-            }
-        }
-        are_taken
     }
 
     /// Notes the files that an answer told the kernel of.

@@ -10,7 +10,7 @@ use libmimalloc_sys as _;
 const PURGE_DELAY: c_int = 15;
 
 unsafe extern "C" {
-    fn mi_option_set(option: c_int, value: c_long);
+    fn mi_option_set_default(option: c_int, value: c_long);
 }
 
 /// Makes memory that is free go back to the kernel after `delay`. Otherwise the allocator keeps it
@@ -19,7 +19,7 @@ pub fn give_back_after(delay: Duration) {
     let millis = c_long::try_from(delay.as_millis()).unwrap_or(c_long::MAX);
     // SAFETY: the option exists and takes any number. It is one word, which other threads read as
     // it was before or as it is now.
-    unsafe { mi_option_set(PURGE_DELAY, millis) }
+    unsafe { mi_option_set_default(PURGE_DELAY, millis) }
 }
 
 #[cfg(test)]

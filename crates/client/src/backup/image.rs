@@ -262,7 +262,7 @@ impl<'a> ImageRun<'a> {
         self.tally().progress.enter(Phase::Finishing);
         let changed_parts = changed.len() as u64;
         changed.extend(self.surplus().map(|number| (number, Content::default())));
-        unreadable.extend(self.commit_parts(&mut outbox, changed)?);
+        self.commit_parts(&mut outbox, changed, &mut unreadable)?;
         rebound.sort_unstable();
         self.rebind(&mut outbox, &rebound)?;
         // Parts may have been read again meanwhile.
@@ -478,27 +478,28 @@ impl<'a> ImageRun<'a> {
     }
 
     /// Commits the parts that have changed. Parts whose grants the server refuses are read again
-    /// and sent with their data. Returns what could not be read then.
+    /// and sent with their data. `unreadable` then has what could not be read the last time.
     fn commit_parts(
         &self,
         outbox: &mut Outbox<'_>,
         changed: BTreeMap<u64, Content>,
-    ) -> Result<Errors, ClientError> {
+        unreadable: &mut Errors,
+    ) -> Result<(), ClientError> {
         self.session
             .send_with(outbox, true, |examiner| self.send_parts(examiner, changed))?;
         self.session.check()?;
         let refused = outbox.take_rejections();
         if refused.is_empty() {
-            return Ok(Errors::default());
+            return Ok(());
         }
-        let mut again = Ok(Errors::default());
+        let mut again = Ok(());
         self.session.send_with(outbox, false, |examiner| {
-            again = self.send_again(examiner, &refused);
+            again = self.send_again(examiner, &refused, unreadable);
         })?;
         self.session.check()?;
         let refused = outbox.take_rejections();
-        let errors = again?;
-        refused.first().map_or(Ok(errors), |rejection| Err(refusal(rejection)))
+        again?;
+        refused.first().map_or(Ok(()), |rejection| Err(refusal(rejection)))
     }
 
     fn send_parts(&self, examiner: &mut Examiner<'_>, changed: BTreeMap<u64, Content>) {
@@ -541,14 +542,14 @@ impl<'a> ImageRun<'a> {
         Segment::partial(Arc::new(root), directory, Vec::new(), Vec::new())
     }
 
-    /// Reads and sends the parts whose grants the server has refused. Returns what could not be
-    /// read this time.
+    /// Reads and sends the parts whose grants the server has refused. `unreadable` then has what
+    /// could not be read of them the last time.
     fn send_again(
         &self,
         examiner: &mut Examiner<'_>,
         refused: &[Rejection],
-    ) -> Result<Errors, ClientError> {
-        let mut unreadable = Errors::default();
+        unreadable: &mut Errors,
+    ) -> Result<(), ClientError> {
         let mut reader = PartReader::new(self.source, self.layout, self.options.skips_errors);
         for rejection in refused {
             let number = part_of(rejection).ok_or_else(|| refusal(rejection))?;
@@ -556,10 +557,11 @@ impl<'a> ImageRun<'a> {
             self.tally().backed_up.fetch_sub(1, Relaxed);
             let ReadPart { content, errors } =
                 self.read_part(&mut examiner.assembler, &mut reader, number)?;
+            unreadable.forget(&self.layout.range(number));
             unreadable.extend(errors);
             self.send_parts(examiner, BTreeMap::from([(number, content)]));
         }
-        Ok(unreadable)
+        Ok(())
     }
 
     /// Numbers of the parts that the last image has and this one does not. They become empty files,

@@ -24,6 +24,11 @@ impl Errors {
         self.0.push(UnreadableRange { offset, bytes });
     }
 
+    /// Forgets what was found in `part`, which was read again.
+    pub(super) fn forget(&mut self, part: &Range<u64>) {
+        self.0.retain(|range| !part.contains(&range.offset));
+    }
+
     pub(super) fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }

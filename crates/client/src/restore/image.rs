@@ -18,6 +18,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::image::{Image, directory_of, name_of, part_of};
 use crate::interruptions::Interruptions;
 use crate::link::Link;
+use crate::link::stage::Purpose;
 use crate::link::versions::{Entry, Piece};
 use crate::progress::{Phase, Progress};
 
@@ -116,7 +117,9 @@ pub(crate) fn restore(
         done,
         failure: Mutex::default(),
     };
-    let received = receive(link, &image.parts(), None, &mut parts, &tally);
+    // Without a target the image is only checked.
+    let purpose = target.is_none().then(Purpose::reading);
+    let received = receive(link, &image.parts(), purpose, &mut parts, &tally);
     if let Ok(receipt) = &received {
         parts.lose_missing(receipt.unreadable.as_ref());
     }

@@ -173,23 +173,35 @@ impl SmallContents {
         self.take(&place, key, find)
     }
 
-    /// Takes the contents of the first of `files`, which are in the directory `place`, out of the
-    /// stock: as many as have come ahead. If there are none, waits for the first one, if the run is
-    /// about to bring it.
-    pub(super) fn take_ahead(&self, place: &Place, files: &[&Object]) -> Vec<Arc<Vec<u8>>> {
+    /// Returns the contents of the first of `files`, which are in the directory `place`: as many as
+    /// have come ahead. They stay in the stock. If there are none, waits for the first one, if the
+    /// run is about to bring it.
+    pub(super) fn find_ahead(&self, place: &Place, files: &[&Object]) -> Vec<Arc<Vec<u8>>> {
         let Some(first) = files.first() else { return Vec::new() };
         let first = key(&place.filespace, &place.directory, first);
         let mut sought = first.clone();
-        let mut take_out = |stock: &mut Stock, file: &Object| {
+        let mut look = |stock: &mut Stock, file: &Object| {
             sought.0.name.clone_from(&file.name);
             sought.1 = file.inserted;
-            stock.take_out(&sought).filter(|content| content.len() as u64 == file.stat.size)
+            stock.look(&sought).filter(|content| content.len() as u64 == file.stat.size)
         };
         let taken = self.take(place, &first, |stock| {
-            let come: Vec<_> = files.iter().map_while(|&file| take_out(stock, file)).collect();
+            let come: Vec<_> = files.iter().map_while(|&file| look(stock, file)).collect();
             (!come.is_empty()).then_some(come)
         });
         taken.unwrap_or_default()
+    }
+
+    /// Drops the contents of `files`, which are in the directory `place`: the kernel has them.
+    pub(super) fn drop_given(&self, place: &Place, files: &[&Object]) {
+        let mut state = self.shared.state.lock();
+        let was_full = state.stock.is_full();
+        for file in files {
+            state.stock.drop_one(&key(&place.filespace, &place.directory, file));
+        }
+        if was_full && !state.stock.is_full() {
+            self.shared.changed.notify_all();
+        }
     }
 
     /// Keeps a content that was fetched.

@@ -64,9 +64,14 @@ impl Stock {
         Some(content)
     }
 
-    /// Takes a content out of the stock, for somebody who keeps it.
-    pub(super) fn take_out(&mut self, key: &VersionKey) -> Option<Arc<Vec<u8>>> {
-        self.ahead.take(key).or_else(|| self.read.take(key))
+    /// Returns a content if it is here, and leaves it in its place.
+    pub(super) fn look(&self, key: &VersionKey) -> Option<Arc<Vec<u8>>> {
+        self.read.contents.peek(key).or_else(|| self.ahead.contents.peek(key)).cloned()
+    }
+
+    /// Drops a content that the kernel keeps from now on.
+    pub(super) fn drop_one(&mut self, key: &VersionKey) {
+        drop((self.ahead.take(key), self.read.take(key)));
     }
 
     pub(super) fn has(&self, key: &VersionKey) -> bool {
@@ -126,12 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn a_content_that_is_taken_out_takes_no_room() {
+    fn a_content_that_is_dropped_takes_no_room() {
         let mut stock = Stock::new();
         stock.put_ahead(key("a"), vec![1; AHEAD_BYTES_MAX + 1]);
         stock.put_read(key("b"), Arc::new(vec![2]));
-        assert_eq!(stock.take_out(&key("b")).as_deref(), Some(&vec![2]));
-        assert!(stock.is_full() && stock.take_out(&key("a")).is_some());
+        assert_eq!(stock.look(&key("b")).as_deref(), Some(&vec![2]));
+        assert!(stock.look(&key("a")).is_some() && stock.is_full(), "it stays");
+        stock.drop_one(&key("a"));
+        stock.drop_one(&key("b"));
         assert!(!stock.is_full() && !stock.has(&key("a")) && !stock.has(&key("b")));
         assert_eq!((stock.ahead.bytes, stock.read.bytes), (0, 0));
     }

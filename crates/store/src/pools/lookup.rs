@@ -16,11 +16,11 @@ pub(super) fn find(store: &Store, name: &str) -> Result<PoolRow, StoreError> {
     })
 }
 
+/// Text of the error of a run that another run keeps out.
+pub(super) const OTHER_RUN: &str =
+    "packs are being copied, moved or repaired, or pools are changed; try again later";
+
 /// Locks out other runs over packs until the guard is dropped. Fails while another run is active.
 pub(super) fn only(store: &Store) -> Result<MutexGuard<'_, ()>, StoreError> {
-    store.try_tend().ok_or_else(|| {
-        StoreError::busy(
-            "packs are being copied, moved or repaired, or pools are changed; try again later",
-        )
-    })
+    store.try_tend().ok_or_else(|| StoreError::busy(OTHER_RUN))
 }

@@ -11,7 +11,7 @@ use model::{PackNumber, PoolId, ServerTime};
 use pool::PutError;
 
 use super::first::FIRST;
-use super::lookup::{find, only};
+use super::lookup::{OTHER_RUN, find, only};
 use super::outcome::{Listener, Outcome};
 use super::plan;
 use crate::counts::counted;
@@ -585,7 +585,7 @@ fn log_outcome(what: &str, outcome: Result<Outcome, StoreError>) {
 /// Returns false for the error of regular work that another run keeps out. Such a run may last for
 /// hours, and a later round does what it leaves.
 fn is_trouble(error: &StoreError) -> bool {
-    !matches!(error, StoreError::Busy(_))
+    !matches!(error, StoreError::Busy(text) if text == OTHER_RUN)
 }
 
 #[cfg(test)]
