@@ -201,13 +201,15 @@ fn the_look_at_an_action_goes_on_when_the_server_is_back() {
     let mut server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
     let _agent = agent(&node);
-    let look = server.spawn_admin(&["run", "web-01", "--", "command", "sleep 3; echo all done"]);
+    let look = server.spawn_admin(&["run", "web-01", "--", "command", "sleep 8; echo all done"]);
     wait_until("the task begins", || {
         events(&server, &[])
             .first()
             .is_some_and(|event| matches!(state(event), "started" | "in-progress"))
     });
     server.kill9();
+    // Longer than the pause between two looks.
+    clock::pause(Duration::from_secs(4));
     server.restart();
     look.wait()
         .expect(&[0])

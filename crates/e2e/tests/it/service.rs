@@ -78,7 +78,7 @@ fn here(script: &str, node_port: u16, api_port: u16, mail: u16) -> String {
         .replace("=/srv/holdfast", "=\"$PWD/srv\"")
         .replace("https://backup.example.org:1580", &format!("https://localhost:{api_port}"))
         .replace("enroll backup.example.org", &format!("enroll 127.0.0.1:{node_port}"))
-        .replace("localhost:25", &format!("localhost:{mail}"))
+        .replace("\"localhost:25\"", &format!("\"localhost:{mail}\""))
 }
 
 #[test]

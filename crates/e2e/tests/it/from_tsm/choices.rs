@@ -57,7 +57,7 @@ fn dates_choose_among_inactive_versions() {
     fs::write(&list, format!("{}\n{}\n", kept.display(), gone.display())).unwrap();
     let option = format!("-filelist={}", list.display());
     for (name, source) in [("operand", all.as_str()), ("list", option.as_str())] {
-        let to = site.scene.scratch.folder(name);
+        let to = site.scene.scratch.folder(&format!("{name}-restored"));
         let destination = format!("{}/", to.display());
         site.dsmc(&["restore", source, &destination, &todate, &totime, "-inactive"])
             .expect(&[0]);
