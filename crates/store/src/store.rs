@@ -704,6 +704,14 @@ fn log_damage(opened: &pool::Inventory) {
     }
 }
 
+/// Returns true if the catalogue belongs to the master key; `None` if it does not say.
+pub(crate) fn is_key_of(
+    catalog: &dyn Catalog,
+    secrets: &Secrets,
+) -> Result<Option<bool>, CatalogError> {
+    Ok(catalog.mark(KEY_CHECK)?.map(|found| found == secrets.check_value()))
+}
+
 /// Fails if the master key is not the one that made what the catalogue names: with another key the
 /// server would acknowledge data that the right key cannot read. A catalogue without a check value
 /// gets that of this key.
@@ -712,16 +720,18 @@ pub(crate) fn check_master_key(
     secrets: &Secrets,
     folder: &Path,
 ) -> Result<(), OpenError> {
-    let value = secrets.check_value();
-    match catalog.mark(KEY_CHECK)? {
-        Some(found) if found == value => Ok(()),
-        Some(_) => {
+    match is_key_of(catalog, secrets)? {
+        Some(true) => Ok(()),
+        Some(false) => {
             let reason = "it is the key of another server; put the right one back, which is in the \
                           recovery file too";
             let source = io::Error::new(io::ErrorKind::InvalidData, reason);
             Err(OpenError::File { path: folder.join(MASTER_KEY), source })
         }
-        None => Ok(catalog.commit(vec![Write::SetMark { name: KEY_CHECK, value }])?),
+        None => {
+            let value = secrets.check_value();
+            Ok(catalog.commit(vec![Write::SetMark { name: KEY_CHECK, value }])?)
+        }
     }
 }
 

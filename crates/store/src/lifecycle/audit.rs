@@ -157,7 +157,7 @@ pub fn run(
         // The findings about the catalogue say what to do, so they must not be lost.
         Err(StoreError::Damaged(fault)) if !audit.outcome.catalog.is_sound() => {
             let fault = format!("the audit of the pools has ended early: {fault}");
-            audit.outcome.catalog.faults.push(fault);
+            audit.outcome.catalog.faults.insert(0, fault);
         }
         audited => audited?,
     }

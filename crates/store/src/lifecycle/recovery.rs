@@ -35,7 +35,7 @@ use crate::pools::buckets::{self, Buckets};
 use crate::pools::first::first_row;
 use crate::pools::list_file::{self, PoolEntry, keep_pools, kept_pools};
 use crate::pools::place::{self, Stores};
-use crate::store::{CATALOG_DOMAIN, INDEX, Store, check_master_key};
+use crate::store::{CATALOG_DOMAIN, INDEX, Store, check_master_key, is_key_of};
 
 /// Version of the recovery file.
 const FORMAT: u32 = 1;
@@ -369,6 +369,8 @@ fn has_catalog(folder: &Path, config: &Config) -> bool {
 fn check_key(folder: &Path, config: &Config, secrets: &Secrets) -> Result<(), RecoveryError> {
     if has_catalog(folder, config)
         && let Ok(old) = Database::open(config, folder)
+        // A catalogue that names no key is left as it is.
+        && is_key_of(&*old.catalog(), secrets).is_ok_and(|is_its| is_its == Some(false))
         && let Err(error @ OpenError::File { .. }) =
             check_master_key(&*old.catalog(), secrets, folder)
     {
