@@ -521,6 +521,29 @@ fn wish(
     Ok(())
 }
 
+/// Makes an event in this state, for tests.
+#[cfg(test)]
+pub(super) fn sample(state: &str) -> ScheduledEvent {
+    ScheduledEvent {
+        number: 1,
+        schedule: "nightly".to_owned(),
+        planned: ServerTime(0),
+        node: None,
+        opens: ServerTime(0),
+        closes: ServerTime(1),
+        state: state.to_owned(),
+        attempt: 1,
+        started: None,
+        ended: None,
+        code: None,
+        reason: String::new(),
+        control: None,
+        session: String::new(),
+        progress: String::new(),
+        paused: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -533,24 +556,7 @@ mod tests {
     }
 
     fn event(state: &str, control: Option<EventControl>) -> ScheduledEvent {
-        ScheduledEvent {
-            number: 1,
-            schedule: "nightly".to_owned(),
-            planned: ServerTime(0),
-            node: None,
-            opens: ServerTime(0),
-            closes: ServerTime(1),
-            state: state.to_owned(),
-            attempt: 1,
-            started: None,
-            ended: None,
-            code: None,
-            reason: String::new(),
-            control,
-            session: String::new(),
-            progress: String::new(),
-            paused: None,
-        }
+        ScheduledEvent { control, ..sample(state) }
     }
 
     /// A failure that is tried again in a moment looked like the last word.

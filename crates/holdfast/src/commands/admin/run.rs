@@ -397,22 +397,9 @@ mod tests {
     #[test]
     fn many_nodes_are_summed_up() {
         let event = |node: &str, state: &str, code| ScheduledEvent {
-            number: 1,
-            schedule: "@1".to_owned(),
-            planned: ServerTime(0),
             node: Some(node.to_owned()),
-            opens: ServerTime(0),
-            closes: ServerTime(1),
-            state: state.to_owned(),
-            attempt: 1,
-            started: None,
-            ended: None,
             code,
-            reason: String::new(),
-            control: None,
-            session: String::new(),
-            progress: String::new(),
-            paused: None,
+            ..event::sample(state)
         };
         let good = [event("a", "completed", Some(0)), event("b", "completed", Some(0))];
         assert_eq!(summary(&good), "2 nodes: 2 completed.");
