@@ -20,6 +20,7 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use self::unreported::MappedFile;
 use crate::scene::{Scene, manifest, plant_files, root_or_skip};
 
 const IMAGE_BYTES: u64 = 400 << 20;
@@ -476,52 +477,12 @@ fn a_first_further_name_leads_to_a_walk_and_later_ones_do_not() {
 fn files_that_are_held_open_or_mapped_are_looked_at() {
     let Some(site) = Site::ext4() else { return };
     let site = site.anchored();
-    let path = site.top().join("tree/folder-02/words");
-    fs::write(&path, [0; 8192]).unwrap();
-    site.by_journal();
-    let words = sys::map::MappedWords::open(&path, 1024).unwrap();
+    let file = MappedFile::of(&site);
     for value in 1..4 {
-        words.words()[3].store(value, std::sync::atomic::Ordering::Relaxed);
-        rustix::fs::fsync(File::open(&path).unwrap()).unwrap();
+        file.write(value);
         site.by_journal();
         site.nothing_is_missing("a write through a mapping");
     }
-}
-
-/// A backup that does not see the processes of the machine does not find files that they have
-/// mapped. The kernel reports no write through a mapping before its end.
-#[test]
-fn a_walk_that_finds_more_than_the_journal_reports_it_as_a_bug() {
-    let Some(site) = Site::ext4() else { return };
-    let site = site.anchored();
-    let path = site.top().join("tree/folder-02/words");
-    fs::write(&path, [0; 8192]).unwrap();
-    site.by_journal();
-    let words = sys::map::MappedWords::open(&path, 1024).unwrap();
-    words.words()[3].store(7, std::sync::atomic::Ordering::Relaxed);
-    rustix::fs::fsync(File::open(&path).unwrap()).unwrap();
-    site.set("journal_full_walk_days", "0");
-    let blind = Command::new("unshare")
-        .args(["--pid", "--fork", "--mount-proc"])
-        .arg(binary())
-        .arg("--home")
-        .arg(site.scene.node.home())
-        .args(["backup", "--json"])
-        .arg(site.top())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(blind.stdout).unwrap();
-    assert_eq!(blind.status.code(), Some(8), "{text}");
-    let report: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(report["journals"][0]["missed"], 1, "{text}");
-    let warning = report["warnings"][0].as_str().unwrap();
-    assert!(warning.contains("words (changed)") && warning.contains("bug"), "{warning}");
-    assert_eq!(site.status()["last_difference"]["objects"], 1);
-    site.nothing_is_missing("a walk that compares");
-    drop(words);
-    // The walk was complete, so the journal goes on.
-    site.set("journal_full_walk_days", "7");
-    site.by_journal();
 }
 
 #[test]

@@ -3,14 +3,57 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use e2e::harness::{binary, succeeds};
 use serde_json::Value;
+use sys::map::MappedWords;
 
 use super::{FILE_SYSTEMS, START_MAX, Site, run};
+
+/// A file that this process has mapped for writing.
+pub(super) struct MappedFile {
+    path: PathBuf,
+    words: MappedWords,
+}
+
+impl MappedFile {
+    /// Maps a new file of the site, which a backup by the journal has seen.
+    pub(super) fn of(site: &Site) -> Self {
+        let path = site.top().join("tree/folder-02/words");
+        fs::write(&path, [0; 8192]).unwrap();
+        site.by_journal();
+        Self::open(path)
+    }
+
+    fn open(path: PathBuf) -> Self {
+        let words = MappedWords::open(&path, 1024).unwrap();
+        Self { path, words }
+    }
+
+    /// Writes through the mapping, down to the disk.
+    pub(super) fn write(&self, value: u64) {
+        self.words.words()[3].store(value, Relaxed);
+        rustix::fs::fsync(File::open(&self.path).unwrap()).unwrap();
+    }
+}
+
+/// Backs the site up by a program that `starter` starts. Returns its exit code and its report.
+fn back_up_by(site: &Site, starter: &str, words: &[&str]) -> (Option<i32>, Value) {
+    let done = Command::new(starter)
+        .args(words)
+        .arg(binary())
+        .arg("--home")
+        .arg(site.scene.node.home())
+        .args(["backup", "--json"])
+        .arg(site.top())
+        .output()
+        .unwrap();
+    (done.status.code(), serde_json::from_slice(&done.stdout).unwrap())
+}
 
 /// Program whose first thread ends, while another one writes the lines of its input through a
 /// mapping.
@@ -154,15 +197,14 @@ fn files_that_are_mapped_through_an_overlay_are_looked_at() {
     let options = format!("lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work");
     run("mount", &["-t", "overlay", "none", "-o", &options], &merged);
     let site = site.anchored();
-    let words = sys::map::MappedWords::open(&merged.join("words"), 1024).unwrap();
+    let file = MappedFile::open(merged.join("words"));
     site.by_journal();
     for value in 1..4 {
-        words.words()[3].store(value, std::sync::atomic::Ordering::Relaxed);
-        rustix::fs::fsync(File::open(merged.join("words")).unwrap()).unwrap();
+        file.write(value);
         site.by_journal();
         site.nothing_is_missing("a write through a mapping of an overlay");
     }
-    drop(words);
+    drop(file);
     run("umount", &[], &merged);
     site.by_journal();
     site.nothing_is_missing("the end of the overlay");
@@ -173,26 +215,36 @@ fn files_that_are_mapped_through_an_overlay_are_looked_at() {
 fn a_backup_that_may_not_see_what_is_open_walks() {
     let Some(site) = Site::ext4() else { return };
     let site = site.anchored();
-    let path = site.top().join("tree/folder-02/words");
-    fs::write(&path, [0; 8192]).unwrap();
-    site.by_journal();
-    let words = sys::map::MappedWords::open(&path, 1024).unwrap();
-    words.words()[3].store(7, std::sync::atomic::Ordering::Relaxed);
-    rustix::fs::fsync(File::open(&path).unwrap()).unwrap();
-    let limited = Command::new("setpriv")
-        .args(["--bounding-set", "-sys_admin,-sys_ptrace"])
-        .arg(binary())
-        .arg("--home")
-        .arg(site.scene.node.home())
-        .args(["backup", "--json"])
-        .arg(site.top())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(limited.stdout).unwrap();
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let file = MappedFile::of(&site);
+    file.write(7);
+    let limits = ["--bounding-set", "-sys_admin,-sys_ptrace"];
+    let (_, report) = back_up_by(&site, "setpriv", &limits);
     let journal = &report["journals"][0];
     let reason = journal["reason"].as_str().unwrap_or_default();
-    assert_eq!(journal["used"], false, "{text}");
-    assert!(reason.contains("the files that are open cannot be listed"), "{text}");
+    assert_eq!(journal["used"], false, "{report}");
+    assert!(reason.contains("the files that are open cannot be listed"), "{report}");
     site.nothing_is_missing("a walk of a backup with few rights");
+    drop(file);
+}
+
+/// A backup that does not see the processes of the machine does not find files that they have
+/// mapped. The kernel reports no write through a mapping before its end.
+#[test]
+fn a_walk_that_finds_more_than_the_journal_reports_it_as_a_bug() {
+    let Some(site) = Site::ext4() else { return };
+    let site = site.anchored();
+    let file = MappedFile::of(&site);
+    file.write(7);
+    site.set("journal_full_walk_days", "0");
+    let (code, report) = back_up_by(&site, "unshare", &["--pid", "--fork", "--mount-proc"]);
+    assert_eq!(code, Some(8), "{report}");
+    assert_eq!(report["journals"][0]["missed"], 1, "{report}");
+    let warning = report["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("words (changed)") && warning.contains("bug"), "{warning}");
+    assert_eq!(site.status()["last_difference"]["objects"], 1);
+    site.nothing_is_missing("a walk that compares");
+    drop(file);
+    // The walk was complete, so the journal goes on.
+    site.set("journal_full_walk_days", "7");
+    site.by_journal();
 }
