@@ -117,7 +117,7 @@ impl Import {
     }
 
     /// Returns what the option files say to a node that has just been enrolled, and has its server.
-    /// What a command line says is for one command only.
+    /// Options of a command line are for one command only.
     pub(super) fn of_files(site: &Site) -> Self {
         Self::with(site, &options_of_files(site))
     }
