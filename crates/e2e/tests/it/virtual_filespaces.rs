@@ -16,7 +16,7 @@ use crate::{settings, snapshots};
 const NAME: &[u8] = b"own,\xff";
 
 /// Puts the directory, which is written as `escaped`, into the node's file.
-fn make_virtual(node: &Node, escaped: &Path) {
+pub(crate) fn make_virtual(node: &Node, escaped: &Path) {
     settings::configure(node, &format!("virtual_filespaces = ['{}']", escaped.display()));
 }
 

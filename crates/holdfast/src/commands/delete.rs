@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use client::{Client, DeleteOptions, DeletionSummary, ListContent, ListOptions, PathDeletion};
+use client::{Client, DeleteOptions, DeletionSummary, ListOptions, PathDeletion};
 use model::escaped;
 use serde::Serialize;
 
@@ -86,7 +86,6 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 fn others(client: &Client, options: &DeleteOptions) -> Vec<Vec<u8>> {
     let options = ListOptions {
         path: Some(options.path.clone()),
-        content: ListContent::Everything,
         all_versions: options.inactive,
         archive: options.archive,
         filespace: options.filespace.clone(),

@@ -220,8 +220,8 @@ fn a_virtual_mount_point_is_a_file_space_of_its_own() {
     dsm("check").expect(&[4]).says("own is no directory below the root");
     let link = format!("{}/link", site.tree());
     std::os::unix::fs::symlink(own, &link).unwrap();
+    fs::create_dir_all(format!("{own}/x")).unwrap();
     for (named, reason) in [(&link, "link is not a directory"), (&format!("{link}/x"), "name it")] {
-        fs::create_dir_all(format!("{own}/x")).unwrap();
         fs::write(&system, text.replace(own, named)).unwrap();
         dsm("check").expect(&[4]).says("refused").says(reason);
     }
@@ -239,10 +239,7 @@ fn braces_name_the_file_space_of_a_version() {
     let rows = site.dsmc(&["q", "fi", "-json"]).expect(&[0]).json_lines();
     let around = rows[0]["filespace"].as_str().unwrap().to_owned();
     fs::write(own.join("letter"), "the newer one").unwrap();
-    crate::settings::configure(
-        &site.scene.node,
-        &format!("virtual_filespaces = ['{}']", own.display()),
-    );
+    crate::virtual_filespaces::make_virtual(&site.scene.node, &own);
     site.dsmc(&["i", &format!("{}/", own.display()), "-su=yes"]).expect(&[0]);
     site.scene.node.backup(&site.scene.tree, &["--confirm-expire"]).expect(&[0]);
 
@@ -254,7 +251,7 @@ fn braces_name_the_file_space_of_a_version() {
     };
     assert_eq!(sizes(&letter), [13]);
     assert_eq!(sizes(&in_braces), [5]);
-    let hint = format!("'query backup {in_braces}'");
+    let hint = format!("'query backup {in_braces} -inactive'");
     site.dsmc(&["q", "ba", &letter, "-inactive"]).expect(&[0]).says(&hint);
     for words in [vec![&*letter], vec![&*in_braces, "-inactive"]] {
         let shown = site.dsmc(&[&["q", "ba"], &words[..]].concat()).expect(&[0]);
@@ -270,7 +267,7 @@ fn braces_name_the_file_space_of_a_version() {
         site.dsmc(&words).expect(&[0])
     };
     let deleted = delete(&letter).says(&format!("File space: {}\n", own.display()));
-    deleted.says(&format!("'delete backup {in_braces}'"));
+    deleted.says(&format!("'delete backup {in_braces} -deltype=all'"));
     assert_eq!(sizes(&in_braces), [5]);
     let unknown = site.dsmc(&["q", "ba", "{/nowhere}/letter"]).expect(&[12]);
     unknown.says("ANS1092W no file space is called '/nowhere'");

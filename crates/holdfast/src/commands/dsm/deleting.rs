@@ -82,11 +82,10 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     {
         return images(session, &client, (active, inactive));
     }
-    check_range(session, inactive)?;
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
+    check_range(&filter, inactive)?;
     let mut orders = Vec::new();
-    let all = Filter { all_versions: true, ..filter.clone() };
-    let others = stored::elsewhere_of(session, &client, &specs, &all);
+    let others = stored::elsewhere_of(session, &client, &specs, &filter);
     let descends = session.descends();
     for spec in specs {
         // A directory is deleted with everything in it, as one deletion.
@@ -118,16 +117,18 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
         return Ok(DONE);
     }
     let code = delete_all(session, &client, &orders)?.end(session)?;
+    let deltype = if kind == "active" { String::new() } else { format!(" -deltype={kind}") };
     for operand in others {
-        output::say(&format!("Another file space has versions, too: 'delete backup {operand}'"));
+        output::say(&format!(
+            "Another file space may have such versions, too: 'delete backup {operand}{deltype}'"
+        ));
     }
     Ok(code)
 }
 
 /// Refuses dates for inactive versions: those of a file are deleted together, whatever their dates.
-fn check_range(session: &Session<'_>, inactive: bool) -> Result<(), CommandError> {
-    let has_range = Filter::of(session)?.range != TimeRange::default();
-    if inactive && has_range {
+fn check_range(filter: &Filter, inactive: bool) -> Result<(), CommandError> {
+    if inactive && filter.range != TimeRange::default() {
         let message = "ANS1108E dates do not choose among the inactive versions of a file, which \
                        are deleted together";
         return Err(CommandError::new(message).with_hint(

@@ -140,8 +140,11 @@ fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
             session.context.output.is_open()
         })?;
     }
+    let inactive = if filter.all_versions { " -inactive" } else { "" };
     for operand in stored::elsewhere_of(session, client, &specs, &filter) {
-        output::say(&format!("Another file space has versions, too: 'query backup {operand}'"));
+        output::say(&format!(
+            "Another file space may have such versions, too: 'query backup {operand}{inactive}'"
+        ));
     }
     Ok(summary.end(session))
 }

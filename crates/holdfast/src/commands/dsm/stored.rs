@@ -202,16 +202,15 @@ pub(super) fn no_filespace(name: &[u8]) -> CommandError {
     ))
 }
 
-/// Returns the operands, in braces, for the versions that the operand would name in other file
-/// spaces than the one from which a query takes them.
+/// Returns the operands, in braces, for other file spaces than the one that a command takes, if
+/// they have versions at or below the path of the operand.
 fn elsewhere(client: &Client, spec: &Spec, filter: &Filter) -> Vec<String> {
     let options = ListOptions {
         path: Some(spec.path()),
         which: filter.which.clone(),
-        content: ListContent::Everything,
         all_versions: filter.all_versions,
-        archive: None,
         filespace: spec.filespace.clone(),
+        ..ListOptions::default()
     };
     // A server that cannot answer has no effect on the query.
     let others = client.elsewhere(&options).unwrap_or_default();
