@@ -1,7 +1,7 @@
 //! Options that choose objects, each with the commands that heed it.
 //!
-//! A command that ignored such an option would do more than it was asked for: it would delete or
-//! expire what the option leaves out. So it refuses the option.
+//! A command that ignored such an option could do more than it was asked for: delete or expire what
+//! the option leaves out. So it refuses the option.
 
 use super::table::Action;
 

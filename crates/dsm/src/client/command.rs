@@ -34,7 +34,7 @@ pub enum CommandError {
     #[error("'{word}' stands beside -filelist, which names everything for '{command}'")]
     BesideList { word: String, command: String },
     /// An option that chooses objects, and that the command would ignore.
-    #[error("-{option} is no option of '{command}', which would do more than it is asked for")]
+    #[error("-{option} is no option of '{command}', which would ignore it")]
     Unheeded { option: String, command: String },
 }
 
@@ -389,9 +389,7 @@ mod tests {
             ("sel /a -deletefiles", "DELETEFILES", "selective"),
             ("set event /a -type=hold -filelist=list", "FILELIST", "set event"),
         ] {
-            let message = format!(
-                "! -{option} is no option of '{name}', which would do more than it is asked for"
-            );
+            let message = format!("! -{option} is no option of '{name}', which would ignore it");
             check(line, &message);
             let error = parse(&words(line.as_bytes()).expect("words")).expect_err("is refused");
             assert_eq!(error.number(), "ANS1108E", "{line}");
