@@ -141,12 +141,12 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 fn with_next_step(error: ClientError, credential: Credential) -> CommandError {
     let is_refused = error.kind == ErrorKind::Refused;
     let error = CommandError::from(error);
+    let secret = if credential == Credential::Key { "the enrolment key" } else { "the token" };
     match credential {
-        _ if !is_refused => error,
+        // Files that may not be written and servers that are not trusted are refusals, too.
+        _ if !is_refused || !error.message.contains(secret) => error,
         Credential::Token => error.with_hint(TOKEN_HINT),
         Credential::Key => error.with_hint(KEY_HINT),
-        // Files that may not be written and servers that are not trusted are refusals, too.
-        Credential::Password if !error.message.contains("the token") => error,
         Credential::Password => {
             let message = PASSWORD_REFUSED.to_owned();
             CommandError { message, ..error }.with_hint(PASSWORD_HINT)
@@ -200,11 +200,13 @@ mod tests {
 
     #[test]
     fn a_refused_token_or_key_leads_to_a_new_one() {
-        let hint = |kind, given| with_next_step(ClientError::new(kind, "used"), given).hint;
-        let refused = |given| hint(ErrorKind::Refused, given).unwrap_or_default();
-        assert!(refused(Credential::Token).contains("--again"));
-        assert!(refused(Credential::Key).contains("enrolment-key add"));
-        assert_eq!(hint(ErrorKind::Usage, Credential::Key), None);
+        let hint = |kind, reason, given| with_next_step(ClientError::new(kind, reason), given).hint;
+        let refused = |reason, given| hint(ErrorKind::Refused, reason, given).unwrap_or_default();
+        let (token, key) = ("the token was used already", "the enrolment key has expired");
+        assert!(refused(token, Credential::Token).contains("--again"));
+        assert!(refused(key, Credential::Key).contains("enrolment-key add"));
+        assert_eq!(hint(ErrorKind::Usage, key, Credential::Key), None);
+        assert_eq!(refused("cannot make /etc/holdfast", Credential::Token), "");
     }
 
     /// The server speaks of a token, which the person does not have.
