@@ -42,9 +42,12 @@ pub use keeper::{KeeperError, Task, keep};
 pub use record::{EventSummary, events};
 pub use run::{AgentError, run};
 
-/// Returns the schedules that the agent of the node in the folder `home` has received last.
+/// Returns the schedules that the agent of the node in the folder `home` has received last, without
+/// those for one action.
 pub fn schedules(home: &std::path::Path) -> Vec<client::PlannedSchedule> {
-    plan_file::load(&home.join(FOLDER)).schedules
+    let mut all = plan_file::load(&home.join(FOLDER)).schedules;
+    all.retain(|one| !one.name.starts_with(slot::ONCE_PREFIX));
+    all
 }
 
 /// Folder of the agent in the node's folder.

@@ -110,16 +110,11 @@ struct ScheduleDocument<'a> {
     next_start: Option<String>,
 }
 
-/// Beginning of the names of schedules that were made for one action.
-const ONCE_PREFIX: char = '@';
-
 fn schedules(context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let AgentConfig { node, .. } = client::agent_config(&home)?;
     let now = sys::clock::now();
-    let mut known = agent::schedules(&home);
-    known.retain(|schedule| !schedule.name.starts_with(ONCE_PREFIX));
-    let known = known.into_iter().map(|schedule| {
+    let known = agent::schedules(&home).into_iter().map(|schedule| {
         let definition: Option<Definition> = serde_json::from_str(&schedule.definition).ok();
         let next = definition.as_ref().and_then(|one| next_start(one, schedule.since, &node, now));
         let document = serde_json::from_str(&schedule.definition).unwrap_or_default();

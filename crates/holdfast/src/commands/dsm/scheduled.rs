@@ -11,9 +11,7 @@ use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
 
 pub(super) fn query(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let mut schedules = agent::schedules(&session.home);
-    // A name with this sign stands for a single run, which an administrator has asked for.
-    schedules.retain(|schedule| !schedule.name.starts_with('@'));
+    let schedules = agent::schedules(&session.home);
     if schedules.is_empty() {
         session
             .complain("ANS1092W The agent of this node has received no schedule; dsmcad runs it");
