@@ -45,9 +45,10 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let (batches, absent) = match session.options().has("FILELIST") {
         true => of_list(session, &client, &filter)?,
         false => {
-            let filespace = places(session)?.0.filespace;
+            let (spec, destination) = places(session)?;
+            let filespace = spec.filespace.clone();
             let within = |batch| Batch { filespace: filespace.clone(), ..batch };
-            let batches = batches(session, &client, &filter)?;
+            let batches = batches(session, &client, &filter, (spec, destination))?;
             (batches.into_iter().map(within).collect(), Vec::new())
         }
     };
@@ -136,8 +137,8 @@ fn batches(
     session: &mut Session<'_>,
     client: &Client,
     filter: &Filter,
+    (spec, destination): (Spec, Option<Vec<u8>>),
 ) -> Result<Vec<Batch>, CommandError> {
-    let (spec, destination) = places(session)?;
     let descends = session.descends();
     if session.command.has("PICK") {
         let picked = questions::pick(session, client, &spec, filter)?;
