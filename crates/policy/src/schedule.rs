@@ -39,7 +39,7 @@ pub use definition::{
     Definition, DefinitionError, PRIORITY_DEFAULT, RETRIES_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT,
 };
 pub use interval::{Every, Interval};
-pub use options::{LIBRARY, option_name, takes_value};
+pub use options::{LIBRARY, command_of, option_name, takes_value};
 pub use spread::{SPREAD_PERCENT_DEFAULT, start_of};
 pub use timing::{Occurrence, Starts, Timing, WINDOW_MINUTES_DEFAULT, WINDOW_MINUTES_MAX};
 pub use words::{MonthDays, Months, Times, Weekdays, Weeks, WordsError};

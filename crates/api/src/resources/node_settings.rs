@@ -145,12 +145,7 @@ fn collect(
     definition: &Definition,
     values: &mut BTreeMap<&'static str, Vec<ScheduleValue>>,
 ) {
-    let command = match definition.action.work {
-        policy::schedule::Work::Archive => "archive",
-        policy::schedule::Work::Image => "image backup",
-        policy::schedule::Work::Restore => "restore",
-        _ => "backup",
-    };
+    let command = policy::schedule::command_of(definition.action.work);
     for option in &definition.action.options {
         let flag = option_name(option).trim_start_matches('-');
         let Some(setting) = of_flag(flag, command) else { continue };

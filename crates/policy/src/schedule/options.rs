@@ -168,7 +168,7 @@ fn kind_of(work: Work, name: &str) -> Option<Kind> {
 }
 
 /// Returns the command of a node that does the work; empty for work that none does.
-fn command_of(work: Work) -> &'static str {
+pub fn command_of(work: Work) -> &'static str {
     match work {
         Work::Incremental | Work::Selective | Work::Full => "backup",
         Work::Archive => "archive",
