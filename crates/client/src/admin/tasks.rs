@@ -28,6 +28,11 @@ pub struct TaskEnd {
     pub reason: String,
 }
 
+impl TaskEnd {
+    /// Code of a run that a person has cancelled.
+    pub const CANCELLED: u32 = 8;
+}
+
 impl From<proto::TaskRun> for TaskRun {
     fn from(message: proto::TaskRun) -> Self {
         let end = |end: proto::TaskEnd| TaskEnd {

@@ -558,15 +558,15 @@ fn state(node: &Node) -> &'static str {
 /// Returns whether the node's agent is connected, or when one that polls has called last and calls
 /// next. An older server does not tell.
 fn agent_words(node: &Node) -> String {
-    match (node.has_agent, node.agent_polled) {
-        (Some(true), _) => "connected".to_owned(),
-        (_, Some(at)) => {
+    match (AgentState::of(node), node.agent_polled) {
+        (Some(AgentState::Connected), _) => "connected".to_owned(),
+        (Some(AgentState::Polls), Some(at)) => {
             let next = node.agent_next_poll.map(|next| moment::shown_after(next, at));
             let next = next.map_or_else(String::new, |next| format!(", next by {next}"));
             format!("polls, last {}{next}", moment::shown(at))
         }
-        (Some(false), None) => "away".to_owned(),
-        (None, None) => "unknown".to_owned(),
+        (Some(AgentState::Away), _) => "away".to_owned(),
+        _ => "unknown".to_owned(),
     }
 }
 

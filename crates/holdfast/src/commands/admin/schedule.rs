@@ -318,10 +318,8 @@ fn put(
         }
     }
     // An agent that has not heard of the change goes by the old definition.
-    let mut either = old.and_then(|old| runs(old).ok()).unwrap_or_default();
+    let old = old.and_then(|old| runs(old).ok()).unwrap_or_default();
     let runs = runs(definition)?;
-    either.extend(&runs);
-    either.sort_unstable();
     if is_dry {
         check_objects(definition, admin)?;
         let schedule = Schedule {
@@ -355,7 +353,7 @@ fn put(
     if !schedule.followers.is_empty()
         && let Ok(nodes) = admin.nodes(None)
     {
-        note_late(&nodes, (&schedule, &schedule.followers), &either, context);
+        note_late(&nodes, (&schedule, &schedule.followers), old.iter().chain(&runs).min(), context);
     }
     Ok(DONE)
 }
@@ -364,20 +362,24 @@ fn put(
 fn note_late(
     nodes: &[Node],
     (schedule, followers): (&Schedule, &[Follower]),
-    runs: &[Occurrence],
+    next: Option<&Occurrence>,
     context: &Context,
 ) {
     let followers = nodes.iter().filter(|node| schedule.reaches(node, followers));
     let agents: Vec<PollingAgent> = followers.filter_map(agent_of).collect();
-    if let Some(note) = late_note(&agents, runs, sys::clock::now()) {
+    if let Some(note) = late_note(&agents, next, sys::clock::now()) {
         context.output.note(&note);
     }
 }
 
 /// Returns what is said about agents that may hear of a change only after the window of the next
 /// run has closed.
-fn late_note(agents: &[PollingAgent], runs: &[Occurrence], now: ServerTime) -> Option<String> {
-    let closes = runs.first()?.closes;
+fn late_note(
+    agents: &[PollingAgent],
+    next: Option<&Occurrence>,
+    now: ServerTime,
+) -> Option<String> {
+    let closes = next?.closes;
     let late = agents.iter().filter(|agent| agent.next > closes);
     let late: Vec<String> = late.map(|agent| call_words(agent, now)).collect();
     let names: Vec<&str> = late.iter().map(String::as_str).collect();
@@ -452,7 +454,7 @@ fn follow(
     // The nodes are asked for notes only: the association is there without them.
     if !ends && let Ok(nodes) = admin.nodes(None) {
         let runs = runs(&schedule.definition).unwrap_or_default();
-        note_late(&nodes, (&schedule, &followers), &runs, context);
+        note_late(&nodes, (&schedule, &followers), runs.first(), context);
         let known: BTreeSet<String> = nodes.into_iter().flat_map(|node| node.labels).collect();
         for label in labels_of_nobody(&followers, &known) {
             context.output.note(&format!(
@@ -729,9 +731,9 @@ mod tests {
         let at = |minute: i64| ServerTime::from_secs(1_700_000_000 + 60 * minute);
         let agent = |next| PollingAgent { node: "a".to_owned(), last: at(-1), next: at(next) };
         let run = Occurrence { planned: at(10), opens: at(10), closes: at(20) };
-        assert_eq!(late_note(&[agent(20)], &[run], at(0)), None);
-        assert_eq!(late_note(&[agent(21)], &[], at(0)), None, "no run follows");
-        let note = late_note(&[agent(20), agent(21)], &[run], at(0)).expect("a note");
+        assert_eq!(late_note(&[agent(20)], Some(&run), at(0)), None);
+        assert_eq!(late_note(&[agent(21)], None, at(0)), None, "no run follows");
+        let note = late_note(&[agent(20), agent(21)], Some(&run), at(0)).expect("a note");
         let words = call_words(&agent(21), at(0));
         assert!(note.ends_with(&format!("as before: 1 node: {words}.")), "{note}");
     }

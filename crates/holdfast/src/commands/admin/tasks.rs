@@ -1,6 +1,6 @@
 //! `holdfast admin tasks`: runs of the work that the server does by itself.
 
-use client::admin::{Admin, TaskRun};
+use client::admin::{Admin, TaskEnd, TaskRun};
 use serde::Serialize;
 use serde_json::json;
 
@@ -14,8 +14,6 @@ use crate::table::{self, Align};
 
 /// Lowest exit code of a task that failed.
 const FAILED_MIN: u32 = 12;
-/// Exit code of a task that a person has cancelled.
-const CANCELLED: u32 = 8;
 
 /// List the work that the server has done by itself, newest first, or cancel it
 #[derive(clap::Args, Debug)]
@@ -87,7 +85,7 @@ pub(super) fn run(
 fn status(run: &TaskRun) -> &'static str {
     match &run.ended {
         None => "started",
-        Some(end) if end.code == CANCELLED => "cancelled",
+        Some(end) if end.code == TaskEnd::CANCELLED => "cancelled",
         Some(end) if end.code < FAILED_MIN => "completed",
         Some(_) => "failed",
     }
@@ -120,7 +118,6 @@ fn text(runs: &[TaskRun]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use client::admin::TaskEnd;
     use model::ServerTime;
 
     use super::*;

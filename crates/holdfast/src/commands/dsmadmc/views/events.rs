@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use client::admin::{Admin, EventFilter, ScheduledEvent, TaskRun};
+use client::admin::{Admin, EventFilter, ScheduledEvent, TaskEnd, TaskRun};
 use dsm::admin::view::{Table, Value};
 use model::ServerTime;
 use policy::schedule::Work;
@@ -19,8 +19,6 @@ use crate::error::CommandError;
 const FUTURE_MAX: u32 = 5_000;
 /// Exit codes of work that is done, at least in part.
 const DONE_MAX: u32 = 8;
-/// Exit code of a task of the server that a person has cancelled.
-const TASK_CANCELLED: u32 = 8;
 
 /// Returns the state of an event in TSM's words.
 pub(super) fn status(state: &str) -> String {
@@ -209,7 +207,7 @@ pub(super) fn summary(
             ("START_TIME", time(run.started)),
             ("END_TIME", time(end.at)),
             ("ACTIVITY", task_activity(&run.task).into()),
-            ("SUCCESSFUL", if end.code < TASK_CANCELLED { "YES" } else { "NO" }.into()),
+            ("SUCCESSFUL", if end.code < TaskEnd::CANCELLED { "YES" } else { "NO" }.into()),
         ]);
     }
     Ok(())
