@@ -274,11 +274,14 @@ async fn reclaim_by_itself(store: &Arc<Store>) {
     let store = Arc::clone(store);
     let run = move || reclaim::run_due(&store);
     match tokio::task::spawn_blocking(run).await {
-        Ok(Ok(outcome)) => {
+        Ok(Ok(None)) => {}
+        Ok(Ok(Some(outcome))) => {
             let (removed, bytes) = (outcome.packs_removed, outcome.bytes_removed);
             tracing::info!(removed, bytes, rewritten = outcome.packs_rewritten, "reclaimed");
         }
-        Ok(Err(status)) => tracing::warn!(error = model::chain(&status), "nothing was reclaimed"),
+        Ok(Err(status)) => {
+            tracing::warn!(error = model::chain(&status), "reclamation has not ended");
+        }
         Err(error) => tracing::error!(%error, "reclamation failed"),
     }
 }

@@ -699,10 +699,10 @@ fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
     true
 }
 
-/// Reclaims as a task, after each expiration.
-pub fn run_due(store: &Arc<Store>) -> Result<Outcome, StoreError> {
+/// Reclaims as a task, after each expiration. Returns `None` while the task rests.
+pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
     if !store.tasks.may_begin(Task::Reclaim) {
-        return Ok(Outcome::default());
+        return Ok(None);
     }
     let Config { reclaim_dead_percent: dead_percent, reclaim_recompress: recompress, .. } =
         store.config;
@@ -713,7 +713,7 @@ pub fn run_due(store: &Arc<Store>) -> Result<Outcome, StoreError> {
         })
     };
     let task = (Task::Reclaim, sys::clock::now());
-    tasks::run(&*store.catalog, &store.tasks, task, work, |_| None)
+    tasks::run(&*store.catalog, &store.tasks, task, work, |_| None).map(Some)
 }
 
 #[cfg(test)]

@@ -206,7 +206,8 @@ fn the_run_after_an_expiration_compresses_as_the_configuration_says() {
     }));
     world.add("whole", pieces(&text(1, 1_100_000), 3), 3, NODE_EFFORT);
     world.server.seal();
-    let effect = run_due(&world.server.store).expect("runs").recompression.expect("configured");
+    let outcome = run_due(&world.server.store).expect("runs").expect("nobody has cancelled it");
+    let effect = outcome.recompression.expect("configured");
     assert_eq!(effect.effort, effort);
     assert!(effect.after_bytes < effect.before_bytes, "{effect:?}");
     world.records();
