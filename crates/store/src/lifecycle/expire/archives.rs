@@ -29,13 +29,8 @@ fn is_settled(row: &ArchiveRow) -> bool {
     row.complete && row.objects > 0
 }
 
-/// Returns true if an earlier run has computed that nothing is to be done for the archive before a
-/// later time.
-fn has_nothing_due(row: &ArchiveRow, now: ServerTime) -> bool {
-    is_settled(row) && row.due.is_some_and(|due| due > now)
-}
-
-/// Returns true if a run has to look at the archive now.
+/// Returns true if a run has to look at the archive now: no earlier run has computed that nothing
+/// is to be done for it before a later time.
 pub(super) fn is_due(row: &ArchiveRow, now: ServerTime) -> bool {
     // Earlier programs wrote the last of all times for archives that are empty or incomplete.
     let is_forgotten = |due: ServerTime| due == ServerTime::MAX && !is_settled(row);
@@ -67,7 +62,7 @@ impl Round<'_> {
         let filespaces = of_archives(&self.store.catalog.filespaces(node.id)?);
         let in_trash = if rows.is_empty() { BTreeSet::new() } else { self.in_trash(node)? };
         for row in rows {
-            if row.held || (has_nothing_due(&row, now) && !examines_all) {
+            if row.held || !(is_due(&row, now) || examines_all) {
                 continue;
             }
             let mut change =
