@@ -712,6 +712,14 @@ pub(crate) fn is_key_of(
     Ok(catalog.mark(KEY_CHECK)?.map(|found| found == secrets.check_value()))
 }
 
+/// The error for a folder with the master key of another server.
+pub(crate) fn wrong_key(folder: &Path) -> OpenError {
+    let reason = "it is the key of another server; put the right one back, which is in the \
+                  recovery file too";
+    let source = io::Error::new(io::ErrorKind::InvalidData, reason);
+    OpenError::File { path: folder.join(MASTER_KEY), source }
+}
+
 /// Fails if the master key is not the one that made what the catalogue names: with another key the
 /// server would acknowledge data that the right key cannot read. A catalogue without a check value
 /// gets that of this key.
@@ -722,12 +730,7 @@ pub(crate) fn check_master_key(
 ) -> Result<(), OpenError> {
     match is_key_of(catalog, secrets)? {
         Some(true) => Ok(()),
-        Some(false) => {
-            let reason = "it is the key of another server; put the right one back, which is in the \
-                          recovery file too";
-            let source = io::Error::new(io::ErrorKind::InvalidData, reason);
-            Err(OpenError::File { path: folder.join(MASTER_KEY), source })
-        }
+        Some(false) => Err(wrong_key(folder)),
         None => {
             let value = secrets.check_value();
             Ok(catalog.commit(vec![Write::SetMark { name: KEY_CHECK, value }])?)

@@ -29,7 +29,7 @@ pub(crate) fn definition(text: &str) -> Result<Definition, StoreError> {
 
 pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Schedule, StoreError> {
     let Schedule { row, followers, owner, .. } = schedule;
-    let definition = schedules::plain_body(row.clone());
+    let definition = schedules::plain_body(row.body.clone());
     let nodes = store.catalog.nodes()?;
     let domains = store.catalog.domains()?;
     let owner = owner.and_then(|id| domains.iter().find(|domain| domain.id == id));

@@ -178,7 +178,8 @@ fn readable<T: Default>(read: Result<T, impl Into<StoreError>>) -> Result<T, Sto
 /// Checks a copy of the catalogue, as it is at one moment.
 fn catalog_findings(store: &Store) -> Result<CatalogFindings, StoreError> {
     let ComparedCheck { check, sound } = catalog_copy::check_now(store)?;
-    let loss = match sound.filter(|_| !check.is_sound()) {
+    let is_sound = check.is_sound();
+    let loss = match sound.filter(|_| !is_sound) {
         Some(copy) => Some(CatalogLoss {
             copy: copy.number,
             taken: copy.taken,
@@ -188,7 +189,7 @@ fn catalog_findings(store: &Store) -> Result<CatalogFindings, StoreError> {
         None => None,
     };
     let CatalogCheck { faults, directories, damaged_rows, .. } = check;
-    if damaged_rows > 0 || !faults.is_empty() {
+    if !is_sound {
         let details = format!(
             "faults of the database: {}, rows that cannot be read: {damaged_rows}",
             faults.len()

@@ -35,7 +35,7 @@ use crate::pools::buckets::{self, Buckets};
 use crate::pools::first::first_row;
 use crate::pools::list_file::{self, PoolEntry, keep_pools, kept_pools};
 use crate::pools::place::{self, Stores};
-use crate::store::{CATALOG_DOMAIN, INDEX, Store, check_master_key, is_key_of};
+use crate::store::{CATALOG_DOMAIN, INDEX, Store, check_master_key, is_key_of, wrong_key};
 
 /// Version of the recovery file.
 const FORMAT: u32 = 1;
@@ -371,10 +371,8 @@ fn check_key(folder: &Path, config: &Config, secrets: &Secrets) -> Result<(), Re
         && let Ok(old) = Database::open(config, folder)
         // A catalogue that names no key is left as it is.
         && is_key_of(&*old.catalog(), secrets).is_ok_and(|is_its| is_its == Some(false))
-        && let Err(error @ OpenError::File { .. }) =
-            check_master_key(&*old.catalog(), secrets, folder)
     {
-        return Err(error.into());
+        return Err(wrong_key(folder).into());
     }
     Ok(())
 }

@@ -203,6 +203,9 @@ impl<'a> OpenRun<'a> {
     /// Records a short run, too, if the run that is recorded last has failed or has no end:
     /// otherwise that failure would be shown until a run lasts again.
     fn record_recovery(&mut self) {
+        if self.is_recorded {
+            return;
+        }
         let runs = self.catalog.task_runs(None, LAST_RUNS).unwrap_or_default();
         let last = runs.into_iter().find(|one| one.run.task == self.task.name());
         let has_failed = |end: &TaskEnd| end.code >= TaskEnd::FAILED;
@@ -321,8 +324,11 @@ pub fn find(catalog: &dyn Catalog, number: u64) -> Result<LoggedRun, StoreError>
 /// moment, and the task does not begin again for an hour.
 pub fn cancel(catalog: &dyn Catalog, number: u64, author: &str) -> Result<(), StoreError> {
     let LoggedRun { run, .. } = find(catalog, number)?;
-    let over = || StoreError::conflict(format!("run {number} of '{}' has ended", run.task));
-    let task = Task::of_name(&run.task).filter(|_| run.ended.is_none()).ok_or_else(over)?;
+    if run.ended.is_some() {
+        return Err(StoreError::conflict(format!("run {number} of '{}' has ended", run.task)));
+    }
+    let unknown = || StoreError::conflict(format!("this server does not know '{}'", run.task));
+    let task = Task::of_name(&run.task).ok_or_else(unknown)?;
     let value = i64::try_from(number).expect("the catalogue counts so far");
     let (actor, what) = (author.to_owned(), "task cancelled".to_owned());
     let event = EventRow { time: sys::clock::now(), actor, what, details: task.name().to_owned() };

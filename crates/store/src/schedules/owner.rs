@@ -67,13 +67,13 @@ pub(super) fn decode(body: &str) -> Result<Definition, serde_json::Error> {
 }
 
 /// Returns the definition of the schedule alone, as JSON.
-pub fn plain_body(row: ScheduleRow) -> String {
-    if !row.body.starts_with(START) {
-        return row.body;
+pub fn plain_body(body: String) -> String {
+    if !body.starts_with(START) {
+        return body;
     }
     // A definition that a newer program has written is none of this server.
-    let plain = decode(&row.body).ok().and_then(|definition| encode(&definition, None).ok());
-    plain.unwrap_or(row.body)
+    let plain = decode(&body).ok().and_then(|definition| encode(&definition, None).ok());
+    plain.unwrap_or(body)
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!((owner(&plain), owner(&owned)), (None, Some(DomainId(5))));
         for one in [&plain, &owned] {
             assert_eq!(decode(&one.body).expect("is read"), definition);
-            assert_eq!(plain_body(one.clone()), plain.body);
+            assert_eq!(plain_body(one.body.clone()), plain.body);
         }
         let unknowing = serde_json::from_str::<Definition>(&owned.body);
         assert!(unknowing.is_err(), "older programs let nobody follow");

@@ -47,8 +47,8 @@ pub fn plan_of(store: &Store, node: &Node) -> Result<Plan, StoreError> {
     let followed = followers.of_node(node);
     let own = rows.into_iter().filter_map(|row| {
         let since = *followed.get(row.name.as_str())?;
-        let (name, since) = (row.name.clone(), since.max(row.since));
-        Some(PlannedSchedule { name, body: plain_body(row), since })
+        let since = since.max(row.since);
+        Some(PlannedSchedule { name: row.name, body: plain_body(row.body), since })
     });
     let of_node = EventFilter { node: Some(node.id), ..EventFilter::default() };
     let open = EventFilter { states: super::events::OPEN.to_vec(), ..of_node.clone() };
