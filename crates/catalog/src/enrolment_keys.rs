@@ -33,7 +33,17 @@ pub struct EnrolmentKeyRow {
 impl EnrolmentKeyRow {
     /// Returns true if the key can enrol a node at `now`.
     pub fn is_valid(&self, now: ServerTime) -> bool {
-        self.revoked.is_none() && self.expires > now && self.nodes < self.nodes_max
+        self.check(now).is_ok()
+    }
+
+    /// Fails with the reason if the key can enrol no node at `now`.
+    pub(crate) fn check(&self, now: ServerTime) -> Result<(), InvalidKey> {
+        match self {
+            _ if self.revoked.is_some() => Err(InvalidKey::Revoked),
+            _ if self.expires <= now => Err(InvalidKey::Expired),
+            _ if self.nodes >= self.nodes_max => Err(InvalidKey::UsedUp),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -101,13 +101,7 @@ fn valid(
     now: ServerTime,
 ) -> Result<Result<EnrolmentKeyRow, InvalidKey>, CatalogError> {
     let key = sql.first(&format!("{KEY} WHERE hash = ?"), params![hash], columns)?;
-    Ok(match key {
-        None => Err(InvalidKey::Unknown),
-        Some(key) if key.revoked.is_some() => Err(InvalidKey::Revoked),
-        Some(key) if key.expires <= now => Err(InvalidKey::Expired),
-        Some(key) if key.nodes >= key.nodes_max => Err(InvalidKey::UsedUp),
-        Some(key) => Ok(key),
-    })
+    Ok(key.ok_or(InvalidKey::Unknown).and_then(|key| key.check(now).map(|()| key)))
 }
 
 fn redeem(
