@@ -126,6 +126,11 @@ impl Caller {
         self.roles.iter().any(|held| held.domain.is_none())
     }
 
+    /// Returns true if the caller has a role everywhere or in the domain.
+    pub(crate) fn works_in(&self, domain: DomainId) -> bool {
+        self.is_staff() || self.belongs_to(domain)
+    }
+
     /// Returns the name under which requests of the caller are counted and remembered. No two
     /// persons ever have the same.
     pub(crate) fn account(&self) -> String {

@@ -32,7 +32,7 @@ fn tasks(desk: &Desk, text: &mut Text) -> Answer<()> {
     for run in runs.into_iter().map(|logged| logged.run) {
         let Some(end) = run.ended.filter(|end| end.code != TaskEnd::CANCELLED) else { continue };
         failed.entry(run.task.clone()).or_insert(u8::from(end.code >= TaskEnd::FAILED));
-        if end.code <= TaskEnd::WARNED {
+        if end.code < TaskEnd::FAILED {
             ended.entry(run.task).or_insert(end.at.0.div_euclid(1_000_000));
         }
     }

@@ -185,7 +185,7 @@ fn json(text: &str) -> Option<Value> {
 /// out: it can have the name of one that was removed, whose events the caller sees.
 fn works(desk: &Desk, caller: &Caller) -> Answer<BTreeMap<String, Work>> {
     let rows = desk.store().catalog.schedules()?;
-    let is_hidden = |domain| !(caller.is_staff() || caller.belongs_to(domain));
+    let is_hidden = |domain| !caller.works_in(domain);
     let work = |row: catalog::ScheduleRow| {
         if schedules::owner(&row).is_some_and(is_hidden) {
             return None;
@@ -274,7 +274,7 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
     let ListQuery { label, work, text, .. } = &call.query;
     let conditions =
         EventConditions { label: label.clone(), work: work.clone(), text: text.clone() };
-    let is_seen = |domain| call.caller.is_staff() || call.caller.belongs_to(domain);
+    let is_seen = |domain| call.caller.works_in(domain);
     schedules::narrow(call.desk.store(), &mut filter, conditions, &is_seen)?;
     Ok(filter)
 }

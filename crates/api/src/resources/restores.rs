@@ -213,7 +213,7 @@ fn describe(
 /// Returns the definitions of all restores that are no secret of a domain of others, by the names
 /// of their schedules. Such a schedule may have the name of one that was removed.
 fn definitions(desk: &Desk, caller: &Caller) -> Answer<BTreeMap<String, Definition>> {
-    let is_seen = |domain| caller.is_staff() || caller.belongs_to(domain);
+    let is_seen = |domain| caller.works_in(domain);
     let mut all = schedules::readable(desk.store())?;
     all.retain(|one| one.owner.is_none_or(is_seen));
     let restores = all.into_iter().filter(|one| one.definition.action.work == Work::Restore);
