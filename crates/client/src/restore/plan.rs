@@ -10,13 +10,13 @@ use model::{DirPath, Kind, Name, Object};
 use sys::Dir;
 
 use super::failure_of;
-use super::layout::{Base, Layout, above, is_absence};
+use super::layout::{Layout, above, is_absence};
 use super::links::{Group, MetInodes, may_have_lost_names};
 use super::make::FORMER_NAMES_MAX;
 use super::parts::{Coverage, Parts};
 use super::presence::{NameState, Presence};
 use super::several::{below, distinct, divide};
-use crate::error::{ClientError, ErrorKind};
+use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::versions::Entry;
 use crate::options::{ReplaceRule, RestoreOptions};
@@ -125,17 +125,18 @@ impl Planner<'_> {
                 return Ok(false);
             }
             let base = layout.base(path, &place);
-            if base.is_obstructed()
-                && let Err(error) = base.make_later()
-            {
-                // Symbolic links may lead to the path: then its resolved name is in another place.
-                if !has_any(link, &options.selection(&place))? {
-                    continue;
+            let folder = match base.make_later() {
+                Err(error) if base.is_obstructed() => {
+                    // Symbolic links may lead to the path: its resolved name is in another place.
+                    if !has_any(link, &options.selection(&place))? {
+                        continue;
+                    }
+                    draft.plan.fail(Failure { path: path.to_vec(), error: error.message });
+                    return Ok(true);
                 }
-                draft.plan.fail(Failure { path: path.to_vec(), error: error.message });
-                return Ok(true);
-            }
-            if plan_place(link, options, (&place, &base), progress, draft)? {
+                folder => folder?,
+            };
+            if plan_place(link, options, (&place, folder), progress, draft)? {
                 parts.note_use(&place);
                 return Ok(true);
             }
@@ -148,19 +149,18 @@ impl Planner<'_> {
 fn plan_place(
     link: &Link,
     options: &RestoreOptions,
-    (place, base): (&Place, &Base),
+    (place, folder): (&Place, Option<Dir>),
     progress: &Progress,
     draft: &mut Draft,
 ) -> Result<bool, ClientError> {
     let (filespace, is_past) = (&place.filespace[..], options.which.at.is_some());
     let presence = Presence { replace: options.replace, owner: sys::process::is_root() };
-    let base = base.make_later()?;
-    let mut target = Target::new(base, above(place), presence);
+    let mut target = Target::new(folder, above(place), presence);
     let mut listing = link.list(&options.selection(place))?;
     let mut is_found = false;
     while let Some(entries) = listing.next()? {
         if progress.is_stopped() {
-            return Err(ClientError::new(ErrorKind::Interrupted, "interrupted"));
+            return Err(ClientError::interrupted());
         }
         for entry in entries {
             is_found = true;
