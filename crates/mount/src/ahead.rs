@@ -226,9 +226,12 @@ impl Lookahead {
                     self.note_miss(&mut state, &place);
                     return None;
                 }
+                // Directories that were left out have made room.
+                Arrival::Later if run.is_paused && !run.is_full() => {
+                    self.shared.changed.notify_all();
+                }
                 Arrival::Later => {}
             }
-            self.shared.changed.notify_all();
             let rest = deadline.saturating_duration_since(sys::clock::monotonic());
             if rest.is_zero() {
                 return None;
