@@ -1,7 +1,7 @@
 //! Block devices and files that stand for them: size, use, counters of writes, and the blocks that
 //! a mounted file system uses.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -233,16 +233,21 @@ pub fn partitions(disk: &Path) -> io::Result<Vec<Partition>> {
     Ok(found)
 }
 
+/// Returns the name that the kernel gives a block device.
+fn kernel_name(device: &Path) -> io::Result<OsString> {
+    let folder = kernel_folder(device)?.canonicalize()?;
+    Ok(folder.file_name().ok_or(io::ErrorKind::NotFound)?.to_owned())
+}
+
 /// Returns the devices of the btrfs file system that is mounted and lies on `device`, sorted by
 /// their paths; none if there is no such file system.
 ///
 /// Source: Linux, `fs/btrfs/sysfs.c`, `/sys/fs/btrfs/UUID/devices`.
 pub fn btrfs_devices(device: &Path) -> io::Result<Vec<PathBuf>> {
-    let folder = kernel_folder(device)?.canonicalize()?;
-    let name = folder.file_name().ok_or(io::ErrorKind::NotFound)?;
+    let name = kernel_name(device)?;
     for entry in std::fs::read_dir("/sys/fs/btrfs")? {
         let devices = entry?.path().join("devices");
-        if !devices.join(name).try_exists()? {
+        if !devices.join(&name).try_exists()? {
             continue;
         }
         let mut found = Vec::new();
@@ -305,8 +310,7 @@ struct Request {
 /// Source: Linux, `Documentation/ABI/testing/sysfs-fs-ext4`, `errors_count`.
 fn has_errors(device: &Path) -> bool {
     let count = || {
-        let folder = kernel_folder(device)?.canonicalize()?;
-        let name = folder.file_name().ok_or(io::ErrorKind::NotFound)?;
+        let name = kernel_name(device)?;
         std::fs::read_to_string(Path::new("/sys/fs/ext4").join(name).join("errors_count"))
     };
     count().is_ok_and(|count| count.trim() != "0")

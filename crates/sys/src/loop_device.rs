@@ -136,20 +136,43 @@ pub(crate) fn identity_behind(path: &Path) -> Option<(u64, u64)> {
 pub fn of_file(path: &Path) -> io::Result<Vec<PathBuf>> {
     let (path, stat) = (path.canonicalize()?, std::fs::metadata(path)?);
     let mut found = Vec::new();
-    for entry in std::fs::read_dir("/sys/block")? {
-        let entry = entry?;
-        // Only a loop device that has a file names it.
-        let Ok(named) = std::fs::read(entry.path().join("loop/backing_file")) else { continue };
-        let device = Path::new("/dev").join(entry.file_name());
+    for AttachedFile { device, path: named, .. } in attached()? {
         let is_same = match identity_behind(&device) {
             Some((_, inode)) if inode != stat.ino() => false,
             Some((number, _)) if number == stat.dev() => true,
             // The subvolumes of btrfs have numbers of their own, and not everybody may ask.
-            _ => named.trim_ascii_end() == path.as_os_str().as_bytes(),
+            _ => named == path.as_os_str().as_bytes(),
         };
         if is_same {
             found.push(device);
         }
+    }
+    Ok(found)
+}
+
+/// A loop device with a file.
+pub(crate) struct AttachedFile {
+    /// Folder of the device in sysfs.
+    pub(crate) folder: PathBuf,
+    pub(crate) device: PathBuf,
+    /// Path of the file, as the kernel shows it.
+    pub(crate) path: Vec<u8>,
+}
+
+/// Returns the loop devices that have a file; none if the kernel shows no devices.
+pub(crate) fn attached() -> io::Result<Vec<AttachedFile>> {
+    let entries = match std::fs::read_dir("/sys/block") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let folder = entry?.path();
+        // Only a loop device that has a file names it.
+        let Ok(mut path) = std::fs::read(folder.join("loop/backing_file")) else { continue };
+        path.truncate(path.trim_ascii_end().len());
+        let device = Path::new("/dev").join(folder.file_name().unwrap_or_default());
+        found.push(AttachedFile { folder, device, path });
     }
     Ok(found)
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
-use crate::loop_device;
+use crate::loop_device::{self, AttachedFile};
 use crate::mount::{self, ProcessMount};
 
 /// Number of overlayfs, as `statfs` tells it.
@@ -238,20 +238,12 @@ fn without_zeros(range: &[u8]) -> Vec<u8> {
 
 /// Visits the files behind loop devices: the kernel writes to them.
 fn behind_loop_devices(take: &mut dyn FnMut(WritableFile)) -> io::Result<()> {
-    let devices = match fs::read_dir("/sys/block") {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        devices => devices?,
-    };
-    for device in devices {
-        let device = device?.path();
-        let Ok(mut path) = fs::read(device.join("loop/backing_file")) else { continue };
-        path.truncate(path.trim_ascii_end().len());
+    for AttachedFile { folder, device, path } in loop_device::attached()? {
         let here = fs::metadata(OsStr::from_bytes(&path))
             .ok()
             .map(|status| (status.dev(), status.ino()));
-        if may_be_elsewhere(&path, &device) {
-            let node = Path::new("/dev").join(device.file_name().unwrap_or_default());
-            let identity = loop_device::identity_behind(&node).or(here);
+        if may_be_elsewhere(&path, &folder) {
+            let identity = loop_device::identity_behind(&device).or(here);
             take(WritableFile { path, identity, mount: None });
         } else if here.is_some() {
             take(WritableFile { path, identity: here, mount: None });

@@ -21,7 +21,6 @@ use super::{METADATA_BYTES, METADATA_VERSION, marked, u32_at, u64_at};
 use crate::identity::DirectoryHandle;
 
 const FAN_FS_ERROR: u64 = 0x0000_8000;
-const FAN_EVENT_INFO_TYPE_DFID_NAME: u8 = 2;
 const FAN_EVENT_INFO_TYPE_DFID: u8 = 3;
 /// Offset of the handle in a record: the head of the record, and the number of the file system.
 const HANDLE_AT: usize = 12;
@@ -218,7 +217,7 @@ fn directory_record(mut records: &[u8]) -> Option<&[u8]> {
     while records.len() >= 4 {
         let length = usize::from(u16::from_ne_bytes([records[2], records[3]]));
         let record = records.get(..length).filter(|_| length >= 4)?;
-        if matches!(record[0], FAN_EVENT_INFO_TYPE_DFID_NAME | FAN_EVENT_INFO_TYPE_DFID) {
+        if record[0] == FAN_EVENT_INFO_TYPE_DFID {
             return Some(record);
         }
         records = &records[length..];
@@ -250,14 +249,13 @@ mod tests {
         bytes
     }
 
-    /// Makes a record with the handle `handle` and a name.
+    /// Makes a record with the handle `handle`.
     fn record(kind: u8, handle: &[u8]) -> Vec<u8> {
         let mut bytes = vec![kind, 0, 0, 0];
         bytes.extend_from_slice(&[9; 8]);
         bytes.extend_from_slice(&u32::try_from(handle.len()).expect("short").to_ne_bytes());
         bytes.extend_from_slice(&1_i32.to_ne_bytes());
         bytes.extend_from_slice(handle);
-        bytes.extend_from_slice(b"name\0\0\0\0");
         let length = u16::try_from(bytes.len()).expect("short").to_ne_bytes();
         bytes[2..4].copy_from_slice(&length);
         bytes
@@ -272,7 +270,7 @@ mod tests {
     #[test]
     fn events_name_the_directory_and_what_has_changed() {
         let handle = DirectoryHandle::new(1, &[5; 8]).expect("a handle");
-        let named = record(FAN_EVENT_INFO_TYPE_DFID_NAME, &[5; 8]);
+        let named = record(FAN_EVENT_INFO_TYPE_DFID, &[5; 8]);
         let changed = |is_own, is_moved| {
             ChangeReport::Changed(DirectoryChange { directory: handle, is_own, is_moved })
         };
@@ -336,7 +334,7 @@ mod tests {
             assert!(all(&event(mask, &file)).is_empty(), "{mask:#x}");
         }
         let unlinked = event(libc::FAN_ATTRIB, &file);
-        let removed = event(libc::FAN_DELETE, &record(FAN_EVENT_INFO_TYPE_DFID_NAME, &[6; 8]));
+        let removed = event(libc::FAN_DELETE, &record(FAN_EVENT_INFO_TYPE_DFID, &[6; 8]));
         assert_eq!(all(&[unlinked, removed].concat()).len(), 1, "the event after it is read");
     }
 }
