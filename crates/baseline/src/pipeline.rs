@@ -177,7 +177,7 @@ impl Facts {
         let likely = start + seconds.together();
         let spread =
             (unique.error / unique.value.max(0.01)).hypot(ratio.error / ratio.value.max(0.01));
-        let deviation = c::DEVIATION_TIME.hypot(match seconds.slowest().stage {
+        let relative = deviation(work).hypot(match seconds.slowest().stage {
             Stage::Network => spread,
             Stage::Disk | Stage::Processor => 0.3 * spread,
         });
@@ -188,7 +188,7 @@ impl Facts {
         let sizes = c::DEVIATION_SIZE.hypot(spread);
         Prediction {
             work,
-            secs: time(likely, deviation),
+            secs: time(likely, relative),
             limit: seconds.slowest().stage,
             stages: seconds.stages().into(),
             bytes_read: Range::around(amount.bytes(), 0.0),
@@ -236,7 +236,7 @@ impl Facts {
         let start = c::START_SECS + c::ROUND_TRIPS * self.round_trip;
         Prediction {
             work: Work::Restore,
-            secs: time(start + seconds.together(), c::DEVIATION_RESTORE),
+            secs: time(start + seconds.together(), deviation(Work::Restore)),
             limit: seconds.slowest().stage,
             stages: seconds.stages().into(),
             bytes_read: Range::default(),
@@ -284,7 +284,7 @@ impl Facts {
         let sizes = c::DEVIATION_SIZE.hypot(ratio.error / ratio.value.max(0.01));
         Prediction {
             work: Work::Image,
-            secs: time(start + seconds.together(), c::DEVIATION_TIME.hypot(sizes)),
+            secs: time(start + seconds.together(), deviation(Work::Image).hypot(sizes)),
             limit: seconds.slowest().stage,
             stages: seconds.stages().into(),
             bytes_read: Range::around(bytes, 0.0),
