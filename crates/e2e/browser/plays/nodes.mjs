@@ -61,10 +61,12 @@ async function list(stage) {
   const actions = page.getByRole('group', { name: 'Actions for the chosen nodes' });
   await actions.getByLabel('Label').fill('web');
   await actions.getByRole('button', { name: 'Add' }).click();
-  await comesTooSoon(stage);
+  const wasRefused = await comesTooSoon(stage);
   const said = await stage.agree('Add the label');
   check(said.includes('web-2'), `the question names the node: ${said}`);
   await stage.message('The labels of 1 node are changed.');
+  check(wasRefused(), 'the first change was refused');
+  await page.unroute(/\/v1\/nodes\/web-2$/);
   await page.goto('/nodes?label=web');
   await page.getByRole('link', { name: 'web-2' }).waitFor();
   check((await rows.count()) === 1, 'one node has the label');
@@ -77,7 +79,7 @@ async function list(stage) {
   await rows.first().filter({ hasText: 'web-3' }).waitFor();
 }
 
-/** The next change comes too soon after others for the server, and is sent again. */
+/** The next change comes too soon after others for the server, and is sent again. Returns whether that has happened. */
 async function comesTooSoon(stage) {
   const { page } = stage;
   const problem = { type: '/problems/too-many-requests', title: 'Too many', status: 429, detail: 'too soon', code: 'too-many-requests' };
@@ -89,6 +91,7 @@ async function comesTooSoon(stage) {
     isOver = true;
     return route.fulfill(refusal);
   });
+  return () => isOver;
 }
 
 async function register(stage, facts) {

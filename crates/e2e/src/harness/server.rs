@@ -174,6 +174,12 @@ impl Server {
         self.running.take().expect("the server is running").kill9()
     }
 
+    /// Waits until the server says so.
+    #[track_caller]
+    pub fn wait_to_say(&mut self, text: &str) {
+        self.running.as_mut().expect("the server is running").wait_to_say(text);
+    }
+
     /// Stops the server in an orderly way.
     #[track_caller]
     pub fn terminate(&mut self) -> Outcome {

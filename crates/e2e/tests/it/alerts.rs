@@ -198,10 +198,7 @@ fn a_mail_server_that_fails_is_not_called_for_each_notice() {
     ));
     watched.server.token("web-1");
     watched.server.travel("27h");
-    assert!((0..LOOKS_MAX).any(|_| {
-        clock::pause(Duration::from_millis(100));
-        calls.load(Relaxed) > 0
-    }));
+    assert!(crate::fleet::eventually(|| calls.load(Relaxed) > 0));
     clock::pause(Duration::from_secs(15));
     assert_eq!(calls.load(Relaxed), 1);
 }
@@ -213,7 +210,7 @@ fn a_server_says_at_its_start_which_way_cannot_be_used() {
                 from = \"nobody\"\nto = [\"ops@example.org\"]\n";
     watched.configure(mail);
     watched.server.restart();
-    clock::pause(Duration::from_secs(5));
+    watched.server.wait_to_say("a way of notices cannot be used");
     let outcome = watched.server.terminate().expect(&[0]);
     outcome
         .says("a way of notices cannot be used")

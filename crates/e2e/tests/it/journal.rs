@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::harness::{Image, Outcome, Process, binary, succeeds};
+use e2e::harness::{Image, Outcome, Process, succeeds};
 use e2e::manifest::assert_same;
 use e2e::mutator::Mutator;
 use rustix::fs::{CWD, RenameFlags};

@@ -2,24 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::time::Duration;
 
-use e2e::clock::pause;
 use e2e::harness::start;
 use rustix::process::Signal;
 
 use super::Site;
-
-#[track_caller]
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        pause(Duration::from_millis(100));
-    }
-    panic!("the wait was too long for: {what}");
-}
+use crate::fleet::eventually;
 
 /// A statement that was added to a list counted for `dsmc`, and for schedules only after an import
 /// by hand, so that they sent what the list leaves out.
@@ -34,11 +22,11 @@ fn a_schedule_leaves_out_what_the_list_has_learned() {
     let scheduler = start(&program, &words.map(OsString::from), home, None);
     let of_node = home.join("inclexcl");
     let has = |text: &str| fs::read_to_string(&of_node).is_ok_and(|list| list.contains(text));
-    wait_for("the list at the start", || has("exclude.dir /.../cache"));
+    assert!(eventually(|| has("exclude.dir /.../cache")), "the list at the start");
 
     let list = site.options.with_file_name("inclexcl.list");
     fs::write(list, "exclude /.../late\n").unwrap();
-    wait_for("the changed list", || has("exclude /.../late"));
+    assert!(eventually(|| has("exclude /.../late")), "the changed list");
     let [late, other] = ["late", "other"].map(|name| site.scene.tree.join(name));
     for path in [&late, &other] {
         fs::write(path, b"new").unwrap();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::Site;
+use crate::scene;
 
 /// Returns the files that a query shows, below the tree of the site.
 fn files(site: &Site, query: &[&str]) -> Vec<String> {
@@ -13,15 +14,6 @@ fn files(site: &Site, query: &[&str]) -> Vec<String> {
         path.strip_prefix(&format!("{}/", site.tree())).unwrap().to_owned()
     };
     let mut names: Vec<_> = rows.iter().map(within).collect();
-    names.sort();
-    names
-}
-
-/// Returns the names in a folder.
-fn names_in(folder: &Path) -> Vec<String> {
-    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
-    let names = fs::read_dir(folder).unwrap().map(name);
-    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -73,7 +65,7 @@ fn a_list_expires_and_retrieves_what_it_names_and_nothing_else() {
     let to = site.scene.scratch.folder("to");
     let destination = format!("{}/", to.display());
     site.dsmc(&["retrieve", &option, &destination, "-su=yes"]).expect(&[0]);
-    assert_eq!(names_in(&to), ["st*r", "x"]);
+    assert_eq!(scene::names(&to), [&b"st*r"[..], b"x"]);
     site.dsmc(&["expire", &option, "-su=yes", "-noprompt"]).expect(&[0]);
     assert_eq!(files(&site, &["q", "ba", &all, "-su=yes"]), ["below/x", "star"]);
 }
@@ -106,7 +98,7 @@ fn a_directory_of_a_restored_list_stands_for_itself() {
     fs::remove_dir_all(&folder).unwrap();
     let option = list(&site, &format!("{top}\n{top}/absent\n"));
     site.dsmc(&["restore", &option]).expect(&[4]).says("ANS4005E");
-    assert!(names_in(&folder).is_empty());
+    assert!(scene::names(&folder).is_empty());
 }
 
 #[test]

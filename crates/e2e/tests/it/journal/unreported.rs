@@ -6,13 +6,12 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use e2e::harness::{binary, succeeds};
 use serde_json::Value;
 use sys::map::MappedWords;
 
-use super::{FILE_SYSTEMS, START_MAX, Site, run};
+use super::{FILE_SYSTEMS, Site, run};
 
 /// A file that this process has mapped for writing.
 pub(super) struct MappedFile {
@@ -126,10 +125,7 @@ fn a_loop_device_of_a_container_leads_to_a_walk() {
     run("losetup", &["--detach"], device);
     let backing = Path::new("/sys/block").join(device.file_name().unwrap());
     let is_attached = || fs::metadata(backing.join("loop/backing_file")).is_ok();
-    let began = e2e::clock::now();
-    while is_attached() && began.elapsed() < START_MAX {
-        e2e::clock::pause(Duration::from_millis(20));
-    }
+    assert!(crate::fleet::eventually(|| !is_attached()), "the loop device stays");
     site.by_journal();
     site.nothing_is_missing("the end of a loop device");
 }
