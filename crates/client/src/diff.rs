@@ -150,7 +150,8 @@ fn key<'e>(place: &Place, entry: &'e Entry) -> Key<'e> {
     (true, below, entry.object.name.as_bytes())
 }
 
-/// Versions that were active at one time and not at another, in the order of paths.
+/// Versions that were active at one time, in the order of paths: all of them, or those that were
+/// not active at another time.
 struct Side<'a> {
     link: &'a Link,
     place: Place,

@@ -73,9 +73,9 @@ pub fn plain_json(document: String) -> String {
     let mut plain = String::with_capacity(document.len());
     for character in document.chars() {
         if is_unprintable(character) {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                write!(plain, "\\u{unit:04x}").expect("writing to a String cannot fail");
-            }
+            let number = u32::from(character);
+            assert!(number <= 0xffff, "JSON writes others as two numbers");
+            write!(plain, "\\u{number:04x}").expect("writing to a String cannot fail");
         } else {
             plain.push(character);
         }
