@@ -7,6 +7,7 @@ mod derived_index;
 pub(crate) mod drills;
 mod following;
 pub(crate) mod kept_chunks;
+pub(crate) mod known_copies;
 mod node_clocks;
 mod presence;
 mod rebuild;
@@ -237,6 +238,7 @@ impl Store {
             tallies: Tallies::default(),
             tasks: Tasks::default(),
         };
+        store.hold_if_older(database)?;
         if let Some(fleet) = &store.fleet {
             if let Some(last) = opened.last {
                 fleet.pass(last)?;
@@ -248,6 +250,27 @@ impl Store {
         store.complete_index(&opened, complete_to);
         store.record_packs(&opened, &catalog_packs)?;
         Ok(store)
+    }
+
+    /// Begins the hold of a recovery if the catalogue is older than one of its copies: packs that
+    /// it does not know may hold the only data of backups that were acknowledged.
+    fn hold_if_older(&self, database: &Database) -> Result<(), OpenError> {
+        let newer = known_copies::newer_copy(&*self.catalog, &self.pools)?;
+        let Some(copy) = newer else { return Ok(()) };
+        let mut writes = vec![known_copies::set_last_number(copy)];
+        if !database.is_held(&self.folder)? {
+            tracing::error!(copy, "the catalogue is older than its newest copy in the pools");
+            database.hold(&self.folder, true)?;
+            let details = format!(
+                "older than its copy {copy} in the pools; 'holdfast server rebuild-catalog' brings \
+                 the copy back"
+            );
+            let (actor, what) = ("server".to_owned(), "catalogue is older".to_owned());
+            let event = EventRow { time: sys::clock::now(), actor, what, details };
+            writes.push(Write::AddEvent(event));
+        }
+        self.recovered.store(true, Ordering::Relaxed);
+        Ok(self.catalog.commit(writes)?)
     }
 
     /// The storages of pools whose packs do not lie in folders.
@@ -648,15 +671,16 @@ impl Store {
         self.condemned.write()
     }
 
-    /// Fails after a recovery of the server, until an administrator has released the server.
+    /// Fails after a recovery of the server, or if it has started with an older catalogue, until an
+    /// administrator has released the server.
     pub(crate) fn check_released(&self) -> Result<(), StoreError> {
         if !self.recovered.load(Ordering::Relaxed) {
             return Ok(());
         }
         Err(StoreError::conflict(
-            "this server was recovered, and until it is released it removes no data that its \
-             catalogue does not name; back up all nodes, then release the server with \
-             'holdfast admin reclaim --release'",
+            "this server was recovered, or its catalogue is older than its copies. Until it is \
+             released it removes no data that its catalogue does not name; back up all nodes, then \
+             release the server with 'holdfast admin reclaim --release'",
         ))
     }
 

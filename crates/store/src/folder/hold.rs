@@ -1,5 +1,5 @@
-//! The hold on a recovered server: while it lasts the server removes nothing that its catalogue
-//! does not name.
+//! The hold on a server that was recovered, or whose catalogue is older than its copies: while it
+//! lasts the server removes nothing that its catalogue does not name.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(crate) fn is_held(folder: &Path) -> bool {
 /// Begins the hold. Packs that the recovered catalogue does not know may hold the only data of
 /// backups that were made after the copy of the catalogue.
 pub(crate) fn hold(folder: &Path) -> io::Result<()> {
-    let text = b"This server was recovered; 'holdfast admin reclaim --release' releases it.\n";
+    let text = b"This server keeps everything; 'holdfast admin reclaim --release' releases it.\n";
     sys::durable::write(&folder.join(HOLD_FILE), text, 0o600)?;
     debug_assert!(is_held(folder), "the hold lasts until it is released");
     Ok(())

@@ -35,20 +35,18 @@ use crate::folder::config::CATALOG_FILE;
 use crate::lifecycle::catalog_check::{self, CatalogCheck};
 use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
 use crate::lifecycle::tasks::{self, OpenRun, Task};
+use crate::store::known_copies::{EXTENSION, last_number, number, set_last_number};
 use crate::store::{CATALOG_DOMAIN, Store};
 
 /// Name of the file with the catalogue of one moment. The file exists while a copy is made.
 const TEMPORARY: &str = "catalog.copying";
 /// Name of the file with the catalogue of one moment, while an audit checks it.
 const CHECKED: &str = "catalog.checking";
-const EXTENSION: &str = ".copy";
 /// Maximum ratio of the blocks in the packs of the last copy to the blocks of that copy. Above this
 /// ratio the next copy has new blocks only.
 const SURPLUS_MAX: u64 = 4;
 /// Number of blocks that are not counted as surplus.
 const SURPLUS_FREE: u64 = 256;
-/// Mark in the catalogue with the highest number that a copy has had.
-const LAST_NUMBER: &str = "catalogue copies";
 /// Number of numbers that the copies of a recovered catalogue skip.
 const NUMBERS_LEFT_OUT: u64 = 10_000;
 const HOUR_MICROS: i64 = 3_600_000_000;
@@ -99,10 +97,6 @@ pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
 pub fn name(number: u64) -> String {
     format!("{number:010}{EXTENSION}")
-}
-
-fn number(name: &str) -> Option<u64> {
-    name.strip_suffix(EXTENSION)?.parse().ok()
 }
 
 fn disk(error: &io::Error) -> StoreError {
@@ -310,18 +304,9 @@ pub fn run(
 /// that cannot be listed.
 fn next_number(store: &Store) -> Result<u64, StoreError> {
     let listed = all_numbers(&store.pools)?.numbers.last().map_or(0, |(number, _)| *number);
-    let number = listed.max(last_number(store)?.unwrap_or(0)) + 1;
+    let number = listed.max(last_number(&*store.catalog)?.unwrap_or(0)) + 1;
     store.catalog.commit(vec![set_last_number(number)])?;
     Ok(number)
-}
-
-/// Returns the highest number that a copy has had, if a copy was made with this catalogue.
-fn last_number(store: &Store) -> Result<Option<u64>, StoreError> {
-    Ok(store.catalog.mark(LAST_NUMBER)?.and_then(|last| u64::try_from(last).ok()))
-}
-
-fn set_last_number(number: u64) -> Write {
-    Write::SetMark { name: LAST_NUMBER, value: i64::try_from(number).unwrap_or(i64::MAX) }
 }
 
 /// Makes the next copies skip some numbers: a recovered catalogue does not know how many copies
@@ -464,7 +449,7 @@ pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
 pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
     // A copy in a pool that is away names packs too.
     let Listing { numbers, is_complete } = all_numbers(&store.pools)?;
-    let may_have_copies = !is_complete && last_number(store)?.is_some();
+    let may_have_copies = !is_complete && last_number(&*store.catalog)?.is_some();
     if numbers.is_empty() && !may_have_copies {
         return Ok(());
     }

@@ -82,6 +82,37 @@ fn a_recovered_server_removes_nothing_before_its_release() {
     assert!(store.check_released().is_ok(), "the hold does not come back");
 }
 
+/// A server that got an older catalogue, as from a snapshot of its disk, removed the packs of the
+/// backups after it. Then the newer copy of the catalogue could not give them back.
+#[test]
+fn a_server_with_an_older_catalogue_removes_nothing_before_its_release() {
+    let server = TestServer::new();
+    server.back_up("/a/", &[("x", &[1, 2])]);
+    server.seal();
+    let (path, older) = (server.path().to_owned(), server.beside("older"));
+    server.store.catalog.copy_to(&older).expect("is copied");
+    server.back_up("/b/", &[("y", &[3, 4])]);
+    server.seal();
+    catalog_copy::run(&server.store, Default::default(), &mut |_| true).expect("is copied");
+    server.store.close().expect("the store closes");
+    let kept = server.keep();
+    for suffix in ["-wal", "-shm"] {
+        drop(std::fs::remove_file(path.join(format!("{CATALOG_FILE}{suffix}"))));
+    }
+    std::fs::rename(&older, path.join(CATALOG_FILE)).expect("is put back");
+
+    let config = Config::load(&path).expect("is a server");
+    let store = Arc::new(Store::open_alone(&path, &config).expect("opens"));
+    let order =
+        crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40, recompress: None };
+    refused(crate::lifecycle::reclaim::run(&store, order, &mut |_| true), "--release");
+    release(&store).expect("ends the hold");
+    drop(store);
+    let store = Store::open_alone(&path, &config).expect("opens");
+    assert!(store.check_released().is_ok(), "the hold does not come back");
+    drop(kept);
+}
+
 #[test]
 fn a_damaged_copy_is_passed_over_for_the_one_before() {
     let server = server();
