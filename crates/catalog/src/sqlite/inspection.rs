@@ -3,6 +3,7 @@
 //! The file is only read, and no other file is made beside it: the bytes of a copy are those that
 //! its digest is of.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
@@ -39,7 +40,21 @@ pub enum BulkRow<'a> {
 pub struct Inspection {
     pub faults: Vec<String>,
     pub census: Census,
+    /// Filespaces with fewer objects than the catalogue has counted.
+    pub missing: Vec<MissingObjects>,
 }
+
+/// A filespace with fewer objects than the catalogue has counted (see [`crate::Amounts`]).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MissingObjects {
+    pub filespace: FilespaceId,
+    pub counted: u64,
+    /// Number of the objects in pages, of the inactive versions, and of those in the trash.
+    pub present: u64,
+}
+
+/// Numbers of objects of filespaces.
+type Objects = BTreeMap<FilespaceId, u64>;
 
 /// Inspects the catalogue in the file `path`: its structure as SQLite checks it, and every row that
 /// has a body, which `visit` decodes. Fails only if the file cannot be read.
@@ -58,9 +73,13 @@ pub fn inspect(
         Err(error) => Err(error),
     };
     inspection.census = read(count_rows(&connection), &mut inspection.faults)?;
+    let mut objects = Objects::new();
     let bulk = [
-        visit_pages(&connection, visit).and_then(|sums| check_sums(&connection, &sums)),
-        visit_versions(&connection, visit),
+        visit_pages(&connection, &mut objects, visit)
+            .and_then(|sums| check_sums(&connection, &sums)),
+        visit_versions(&connection, &mut objects, visit),
+        count_trash(&connection, &mut objects),
+        find_missing(&connection, &objects, &mut inspection.missing),
     ];
     for visited in bulk {
         match visited {
@@ -130,6 +149,7 @@ fn count_rows(sql: &Connection) -> Result<Census, CatalogError> {
 /// Returns the sums of the digests of the pages.
 fn visit_pages(
     connection: &Connection,
+    objects: &mut Objects,
     visit: &mut dyn FnMut(BulkRow<'_>),
 ) -> Result<SumChanges, CatalogError> {
     let mut sums = SumChanges::default();
@@ -137,6 +157,7 @@ fn visit_pages(
         let filespace = FilespaceId(row.get(5)?);
         let page = pages::page_of(row)?;
         sums.add(filespace, &page.digest_row());
+        *objects.entry(filespace).or_default() += u64::from(page.object_count);
         visit(BulkRow::Page { filespace, page });
         Ok(true)
     })?;
@@ -155,6 +176,7 @@ fn check_sums(sql: &Connection, sums: &SumChanges) -> Result<(), CatalogError> {
 
 fn visit_versions(
     connection: &Connection,
+    objects: &mut Objects,
     visit: &mut dyn FnMut(BulkRow<'_>),
 ) -> Result<(), CatalogError> {
     let select = "SELECT filespace, directory, body FROM version";
@@ -162,8 +184,34 @@ fn visit_versions(
         let path: Vec<u8> = row.get(1)?;
         let directory = DirPath::new(&path)
             .map_err(|_| CatalogError::impossible("a version's directory path"))?;
-        let body: Vec<u8> = row.get(2)?;
-        visit(BulkRow::Version { filespace: FilespaceId(row.get(0)?), directory, body: &body });
+        let (filespace, body): (_, Vec<u8>) = (FilespaceId(row.get(0)?), row.get(2)?);
+        *objects.entry(filespace).or_default() += 1;
+        visit(BulkRow::Version { filespace, directory, body: &body });
+        Ok(true)
+    })
+}
+
+fn count_trash(connection: &Connection, objects: &mut Objects) -> Result<(), CatalogError> {
+    let select = "SELECT filespace, count(*) FROM trash GROUP BY filespace";
+    connection.each(select, &[], &mut |row| {
+        *objects.entry(FilespaceId(row.get(0)?)).or_default() += row.get::<u64>(1)?;
+        Ok(true)
+    })
+}
+
+/// Adds the filespaces to `missing` of which more objects were counted than `objects` has.
+fn find_missing(
+    connection: &Connection,
+    objects: &Objects,
+    missing: &mut Vec<MissingObjects>,
+) -> Result<(), CatalogError> {
+    let select = "SELECT filespace, objects FROM amount ORDER BY filespace";
+    connection.each(select, &[], &mut |row| {
+        let (filespace, counted) = (FilespaceId(row.get(0)?), row.get::<u64>(1)?);
+        let present = objects.get(&filespace).copied().unwrap_or_default();
+        if present < counted {
+            missing.push(MissingObjects { filespace, counted, present });
+        }
         Ok(true)
     })
 }

@@ -190,6 +190,20 @@ fn an_inspection_finds_a_sum_of_digests_that_is_not_that_of_the_pages() {
     assert_eq!(faults, [expected]);
 }
 
+#[test]
+fn an_inspection_finds_objects_that_were_counted_and_are_not_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (catalog, filespace) = new_catalog(folder.path());
+    let growth = crate::Growth { objects: 3, bytes: 0 };
+    let writes = vec![put_page(filespace, b"", 10), Write::Grow { filespace, growth }];
+    Engine::commit(&catalog, writes).expect("is committed");
+    let copy = folder.path().join("copy");
+    Engine::copy_to(&catalog, &copy).expect("is copied");
+    let inspected = inspection::inspect(&copy, &mut |_| ()).expect("is read");
+    let missing = inspection::MissingObjects { filespace, counted: 3, present: 1 };
+    assert_eq!(inspected.missing, [missing]);
+}
+
 /// SQLite says only that there is no such table or column.
 #[test]
 fn a_catalogue_with_damaged_tables_is_called_damaged() {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use catalog::sqlite::inspection::{self, BulkRow};
+use catalog::sqlite::inspection::{self, BulkRow, MissingObjects};
 use format::catalog_copy::Census;
 use format::page;
 use model::{DirPath, FilespaceId, Object, ServerTime};
@@ -40,6 +40,8 @@ pub struct CatalogCheck {
     /// Number of readable versions that were made after the moment to which the check compares.
     pub later_versions: u64,
     pub census: Census,
+    /// Filespaces with fewer objects than the catalogue has counted.
+    pub missing: Vec<MissingObjects>,
 }
 
 impl CatalogCheck {
@@ -71,12 +73,26 @@ impl CatalogCheck {
             ("filespaces", before.filespaces, now.filespaces),
             ("directory pages", before.pages, now.pages),
         ];
-        let is_odd = |(_, before, now): &(&str, u64, u64)| {
-            *before >= FEW && now.saturating_mul(SHRINKING_MAX) < *before
-        };
+        let is_odd = |(_, before, now): &(&str, u64, u64)| has_shrunk(*before, *now);
         let (what, before, now) = shrinks.into_iter().find(is_odd)?;
         Some(format!("the catalogue has {now} {what}, and had {before} at the copy before"))
     }
+
+    /// Reason to believe that the catalogue has lost objects; `None` if there is none.
+    ///
+    /// The number of versions says nothing by itself, because an expiration may end most of them.
+    /// But the catalogue counts its objects in the same transaction in which it changes them.
+    pub(crate) fn loss(&self) -> Option<String> {
+        let is_odd = |missing: &&MissingObjects| has_shrunk(missing.counted, missing.present);
+        let MissingObjects { filespace, counted, present } = self.missing.iter().find(is_odd)?;
+        let FilespaceId(number) = filespace;
+        Some(format!("filespace {number} has {present} of the {counted} objects that were counted"))
+    }
+}
+
+/// Returns true if a number of rows has fallen so far that rows may be lost.
+fn has_shrunk(before: u64, now: u64) -> bool {
+    before >= FEW && now.saturating_mul(SHRINKING_MAX) < before
 }
 
 /// Checks the catalogue in the file `path`, which nobody writes. Counts the versions that were made
@@ -100,7 +116,8 @@ pub fn check(path: &Path, since: Option<ServerTime>) -> Result<CatalogCheck, Sto
             }
         }
     })?;
-    Ok(CatalogCheck { faults: inspected.faults, census: inspected.census, ..check })
+    let inspection::Inspection { faults, census, missing } = inspected;
+    Ok(CatalogCheck { faults, census, missing, ..check })
 }
 
 #[cfg(test)]
@@ -127,6 +144,18 @@ mod tests {
         let lost = "the catalogue has 0 nodes, and had 100 at the copy before";
         check_doubt(census(100, 0), census(0, 0), Some(lost));
         assert_eq!(CatalogCheck::default().doubt(None), None, "the first copy");
+    }
+
+    #[test]
+    fn a_filespace_that_has_lost_most_of_its_objects_is_doubted() {
+        let loss = |counted, present| {
+            let missing = vec![MissingObjects { filespace: FilespaceId(7), counted, present }];
+            CatalogCheck { missing, ..CatalogCheck::default() }.loss()
+        };
+        assert_eq!(loss(1000, 500), None);
+        assert_eq!(loss(99, 0), None);
+        let lost = "filespace 7 has 499 of the 1000 objects that were counted";
+        assert_eq!(loss(1000, 499).as_deref(), Some(lost));
     }
 
     #[test]

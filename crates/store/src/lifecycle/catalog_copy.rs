@@ -277,7 +277,8 @@ pub fn run(
     let (check, StoredFile { mut outcome, digest, places }) = stored?;
     let sound = before.iter().rev().find(|copy| !copy.is_doubtful);
     let last = sound.filter(|_| !order.accepts_shrinking).map(|copy| copy.census);
-    outcome.doubt = check.doubt(last);
+    let loss = || check.loss().filter(|_| !order.accepts_shrinking);
+    outcome.doubt = check.doubt(last).or_else(loss);
     store.check_filled(&filling)?;
     assert_eq!(places.len() as u64, outcome.bytes.div_ceil(BLOCK_BYTES), "each block has a place");
     let (census, is_doubtful) = (check.census, outcome.doubt.is_some());
