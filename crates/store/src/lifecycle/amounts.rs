@@ -1,6 +1,10 @@
-//! The first count of filespaces that are older than the amounts of the catalogue.
+//! Counts of filespaces: the first count of those that are older than the amounts of the catalogue,
+//! and a new count of those that have lost objects.
+
+use std::collections::BTreeSet;
 
 use catalog::{Amount, Filespace, Growth};
+use model::FilespaceId;
 
 use crate::error::StoreError;
 use crate::lifecycle::expire;
@@ -24,16 +28,44 @@ pub fn count_some(store: &Store) -> Result<bool, StoreError> {
         only => only?,
     };
     for filespace in waiting {
-        match store.claim(filespace.id) {
-            Err(StoreError::Busy(_)) => continue,
-            claim => {
-                let _claim = claim?;
-                store.catalog.count_filespace(&filespace, count(store, &filespace)?)?;
-            }
-        }
+        count_if_free(store, &filespace)?;
     }
     store.quotas.forget();
     Ok(false)
+}
+
+/// Counts the filespaces `wrong` again, whose amounts are not what is there. Returns false if some
+/// of them are in use, and keep their amounts.
+pub(crate) fn count_again(
+    store: &Store,
+    wrong: &BTreeSet<FilespaceId>,
+) -> Result<bool, StoreError> {
+    if wrong.is_empty() {
+        return Ok(true);
+    }
+    let _only = match expire::keep_out(store) {
+        Err(StoreError::Busy(_)) => return Ok(false),
+        only => only?,
+    };
+    let mut is_all = true;
+    for node in store.catalog.nodes()? {
+        let filespaces = store.catalog.filespaces(node.id)?.into_iter();
+        for filespace in filespaces.filter(|one| wrong.contains(&one.id)) {
+            is_all &= count_if_free(store, &filespace)?;
+        }
+    }
+    store.quotas.forget();
+    Ok(is_all)
+}
+
+/// Counts a filespace. Returns false if a backup of the filespace is under way.
+fn count_if_free(store: &Store, filespace: &Filespace) -> Result<bool, StoreError> {
+    let _claim = match store.claim(filespace.id) {
+        Err(StoreError::Busy(_)) => return Ok(false),
+        claim => claim?,
+    };
+    store.catalog.count_filespace(filespace, count(store, filespace)?)?;
+    Ok(true)
 }
 
 /// Counts the versions of a filespace. Nobody may change it meanwhile.

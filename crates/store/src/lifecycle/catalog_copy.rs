@@ -26,12 +26,13 @@ use std::sync::Arc;
 use catalog::Write;
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
-use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
+use model::{ChunkDigest, FilespaceId, PackNumber, Place, PoolId, ServerTime};
 use pool::{Filler, Pools};
 use serde_json::{Value, json};
 
 use crate::error::StoreError;
 use crate::folder::config::CATALOG_FILE;
+use crate::lifecycle::amounts;
 use crate::lifecycle::catalog_check::{self, CatalogCheck};
 use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
 use crate::lifecycle::tasks::{self, OpenRun, Task};
@@ -289,6 +290,9 @@ pub fn run(
     let pool = first.ok_or_else(|| StoreError::away("no pool is available"))?;
     store.pools.put_file(pool, &name(number), &copy.encode())?;
     prune(store)?;
+    if order.accepts_shrinking {
+        accept_loss(store, &check)?;
+    }
     let Outcome { number, bytes, bytes_new, doubt, .. } = &outcome;
     let details = format!("copy {number}, {bytes} bytes, {bytes_new} of them new");
     match doubt {
@@ -299,6 +303,17 @@ pub fn run(
         None => store.record("catalogue copied", details)?,
     }
     Ok(outcome)
+}
+
+/// Counts the filespaces again that lack objects, because an administrator knows that the objects
+/// are gone. Otherwise each later copy would be doubtful.
+fn accept_loss(store: &Store, check: &CatalogCheck) -> Result<(), StoreError> {
+    let wrong: BTreeSet<FilespaceId> =
+        check.missing.iter().map(|missing| missing.filespace).collect();
+    if !amounts::count_again(store, &wrong)? {
+        tracing::warn!("filespaces in use were not counted again: the next copy may be doubtful");
+    }
+    Ok(())
 }
 
 /// Returns a number that no copy has had, and takes note of it: a pool that is away may have copies
@@ -713,6 +728,27 @@ mod tests {
             assert_eq!(numbers().collect::<Vec<_>>(), [2], "no number is used again");
         });
         assert_eq!(numbers().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    /// The catalogue of a filespace that had lost its objects was doubtful for ever.
+    #[test]
+    fn after_a_confirmed_copy_the_next_copy_is_not_doubtful() {
+        let server = TestServer::new();
+        server.back_up("/a/", &[("x", &[1])]);
+        let catalog = &server.store.catalog;
+        let filespaces = catalog.filespaces(server.node.id).expect("are listed");
+        let home = filespaces.iter().find(|one| one.id == server.filespace).expect("is there");
+        let wrong = catalog::Amount { objects: 1000, bytes: 7 };
+        catalog.count_filespace(home, wrong).expect("is set");
+        let doubt = |accepts_shrinking| {
+            let done = run(&server.store, Order { accepts_shrinking }, &mut |_| true);
+            done.expect("is copied").doubt
+        };
+        assert!(doubt(false).expect("999 objects are gone").contains("1 of the 1000 objects"));
+        assert!(doubt(false).is_some(), "nobody has confirmed it");
+        assert_eq!(doubt(true), None);
+        assert_eq!(doubt(false), None);
+        amounts::check(&server.store);
     }
 
     #[test]
