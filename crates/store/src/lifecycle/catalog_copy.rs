@@ -36,7 +36,7 @@ use crate::lifecycle::amounts;
 use crate::lifecycle::catalog_check::{self, CatalogCheck};
 use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
 use crate::lifecycle::tasks::{self, OpenRun, Task};
-use crate::store::known_copies::{EXTENSION, last_number, number, set_last_number};
+use crate::store::known_copies::{EXTENSION, NUMBER_MAX, last_number, number, set_last_number};
 use crate::store::{CATALOG_DOMAIN, Store};
 
 /// Name of the file with the catalogue of one moment. The file exists while a copy is made.
@@ -319,10 +319,14 @@ fn accept_loss(store: &Store, check: &CatalogCheck) -> Result<(), StoreError> {
 /// Returns a number that no copy has had, and takes note of it: a pool that is away may have copies
 /// that cannot be listed.
 fn next_number(store: &Store) -> Result<u64, StoreError> {
-    let listed = all_numbers(&store.pools)?.numbers.last().map_or(0, |(number, _)| *number);
-    let number = listed.max(last_number(&*store.catalog)?.unwrap_or(0)) + 1;
-    store.catalog.commit(vec![set_last_number(number)])?;
-    Ok(number)
+    let listed = all_numbers(&store.pools)?.numbers.last().map(|(number, _)| *number);
+    let last = listed.max(last_number(&*store.catalog)?).unwrap_or(0);
+    if last >= NUMBER_MAX {
+        let text = format!("copy {last} of the catalogue has the highest number that there is");
+        return Err(StoreError::conflict(text));
+    }
+    store.catalog.commit(vec![set_last_number(last + 1)])?;
+    Ok(last + 1)
 }
 
 /// Makes the next copies skip some numbers: a recovered catalogue does not know how many copies
@@ -755,5 +759,8 @@ mod tests {
     fn names_tell_numbers() {
         assert_eq!(number(&name(7)), Some(7));
         assert_eq!(number("0000000007.copy.tmp"), None);
+        assert_eq!(number(&name(NUMBER_MAX)), Some(NUMBER_MAX));
+        assert_eq!(number(&name(NUMBER_MAX + 1)), None);
+        assert_eq!(number(&name(u64::MAX)), None);
     }
 }

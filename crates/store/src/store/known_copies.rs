@@ -11,10 +11,14 @@ use pool::Pools;
 const LAST_NUMBER: &str = "catalogue copies";
 /// Ending of the names of lists.
 pub(crate) const EXTENSION: &str = ".copy";
+/// Maximum number of a copy. A file with a higher number is no list.
+pub(crate) const NUMBER_MAX: u64 = 1_000_000_000_000_000_000;
+const _: () = assert!(NUMBER_MAX < i64::MAX.unsigned_abs(), "a mark can have each number");
 
 /// Returns the number of the copy whose list has this name; `None` if it is another file.
 pub(crate) fn number(name: &str) -> Option<u64> {
-    name.strip_suffix(EXTENSION)?.parse().ok()
+    let number: u64 = name.strip_suffix(EXTENSION)?.parse().ok()?;
+    (number <= NUMBER_MAX).then_some(number)
 }
 
 /// Returns the highest number that a copy has had, if a copy was made with this catalogue.

@@ -113,6 +113,24 @@ fn a_server_with_an_older_catalogue_removes_nothing_before_its_release() {
     drop(kept);
 }
 
+fn copied(store: &Arc<Store>) -> Result<u64, StoreError> {
+    let outcome = catalog_copy::run(store, Default::default(), &mut |_| true)?;
+    assert_eq!(outcome.doubt, None);
+    Ok(outcome.number)
+}
+
+#[test]
+fn a_file_whose_number_is_absurd_is_no_copy() {
+    let mut server = server();
+    let list = server.path().join("pool/catalogue");
+    for name in [u64::MAX.to_string(), format!("{}0", u64::MAX)] {
+        std::fs::write(list.join(format!("{name}.copy")), b"x").expect("is written");
+    }
+    server.reopen();
+    assert!(server.store.check_released().is_ok());
+    assert_eq!(copied(&server.store), Ok(2));
+}
+
 #[test]
 fn a_damaged_copy_is_passed_over_for_the_one_before() {
     let server = server();
