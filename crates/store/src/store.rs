@@ -255,7 +255,7 @@ impl Store {
     /// Begins the hold of a recovery if the catalogue is older than one of its copies: packs that
     /// it does not know may hold the only data of backups that were acknowledged.
     fn hold_if_older(&self, database: &Database) -> Result<(), OpenError> {
-        let newer = known_copies::newer_copy(&*self.catalog, &self.pools)?;
+        let newer = self.newer_copy()?;
         let Some(copy) = newer else { return Ok(()) };
         let mut writes = vec![known_copies::set_last_number(copy)];
         if !database.is_held(&self.folder)? {

@@ -4,8 +4,13 @@
 //! pool has a higher number, somebody has put an older catalogue in place, for example with a
 //! snapshot of the machine's disk. Such a catalogue does not name the packs that came later.
 
+use std::collections::BTreeSet;
+
 use catalog::{Catalog, CatalogError, Write};
-use pool::Pools;
+use model::PackNumber;
+
+use super::Store;
+use crate::lifecycle::catalog_copy;
 
 /// Mark in the catalogue with the highest number that a copy has had.
 const LAST_NUMBER: &str = "catalogue copies";
@@ -30,14 +35,27 @@ pub(crate) fn set_last_number(number: u64) -> Write {
     Write::SetMark { name: LAST_NUMBER, value: i64::try_from(number).unwrap_or(i64::MAX) }
 }
 
-/// Returns the number of the newest copy in the pools, if the catalogue is older than that copy.
-pub(super) fn newer_copy(
-    catalog: &dyn Catalog,
-    pools: &Pools,
-) -> Result<Option<u64>, CatalogError> {
-    // The pools are listed first: another server may be making a copy.
-    let listed = pools.present().into_iter().filter_map(|pool| pools.files(pool).ok());
-    let newest = listed.flatten().filter_map(|name| number(&name)).max();
-    let known = last_number(catalog)?.unwrap_or(0);
-    Ok(newest.filter(|newest| *newest > known))
+impl Store {
+    /// Returns the number of the newest copy in the pools, if the catalogue is older than that copy.
+    pub(super) fn newer_copy(&self) -> Result<Option<u64>, CatalogError> {
+        // The pools are listed first: another server may be making a copy.
+        let newest = catalog_copy::numbers(&self.pools).last().map(|(number, _)| *number);
+        match newest {
+            Some(newest) if self.lacks_copy(newest)? => Ok(Some(newest)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns true if the catalogue is older than copy `newest`, which has the highest number.
+    fn lacks_copy(&self, newest: u64) -> Result<bool, CatalogError> {
+        if let Some(known) = last_number(&*self.catalog)? {
+            return Ok(newest > known);
+        }
+        // The catalogue is older than its first copy, or a version of the program made the copies
+        // that recorded no numbers. That version recorded the packs of its copies.
+        let Some(copy) = catalog_copy::all(self).pop() else { return Ok(false) };
+        let rows = self.catalog.packs()?;
+        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+        Ok(copy.places.iter().any(|place| !known.contains(&place.pack())))
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::samples::{TestServer, directory, refused};
+use crate::store::known_copies;
 
 /// Returns a server with a file, a copy pool, and a copy of its catalogue in both pools.
 fn server() -> TestServer {
@@ -117,6 +118,19 @@ fn copied(store: &Arc<Store>) -> Result<u64, StoreError> {
     let outcome = catalog_copy::run(store, Default::default(), &mut |_| true)?;
     assert_eq!(outcome.doubt, None);
     Ok(outcome.number)
+}
+
+/// A catalogue of a version that recorded no numbers of copies was taken for an older catalogue.
+#[test]
+fn a_catalogue_that_has_recorded_no_numbers_and_knows_its_copies_is_not_held() {
+    let mut server = server();
+    let unset = Write::SetMark { name: "catalogue copies", value: -1 };
+    server.store.catalog.commit(vec![unset]).expect("is set");
+    let known = known_copies::last_number(&*server.store.catalog).expect("is read");
+    assert_eq!(known, None);
+    server.reopen();
+    assert!(server.store.check_released().is_ok());
+    assert_eq!(copied(&server.store), Ok(2));
 }
 
 #[test]
