@@ -326,7 +326,7 @@ impl Admin for AdminApi {
         let recompress = recompress.map_err(refusal::status)?;
         Ok(Response::new(report(outcomes::tending, move |listener| match request.work() {
             Work::Copy => {
-                if store.config.catalog_copy_hours > 0 && store.pools.usage(pools::FIRST).is_there {
+                if catalog_copy::goes_with_packs(&store)? {
                     catalog_copy::run(&store, catalog_copy::Order::default(), &mut |_| true)?;
                 }
                 pools::copy(&store, &request.pool, listener)

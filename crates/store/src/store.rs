@@ -102,8 +102,9 @@ pub struct Store {
     tending: Mutex<()>,
     /// Lock for copying the catalogue to the pools.
     copying: Mutex<()>,
-    /// True from the recovery of the server until an administrator releases it. Meanwhile the
-    /// server removes no data that its catalogue does not name.
+    /// True from the recovery of the server, or from the moment at which a copy is found to be newer
+    /// than its catalogue, until an administrator releases it. Meanwhile the server removes no data
+    /// that its catalogue does not name.
     pub(crate) recovered: AtomicBool,
     /// Clocks of nodes, with which the server's clock is compared.
     pub(crate) node_clocks: NodeClocks,
@@ -238,44 +239,31 @@ impl Store {
             tallies: Tallies::default(),
             tasks: Tasks::default(),
         };
-        store.hold_if_older(database)?;
-        if let Some(fleet) = &store.fleet {
-            if let Some(last) = opened.last {
-                fleet.pass(last)?;
-            }
-            store.leave_unknown(&mut opened, &catalog_packs);
-        } else {
-            store.condemn_orphans(&opened)?;
-        }
+        store.settle_unknown(&mut opened, &catalog_packs)?;
         store.complete_index(&opened, complete_to);
         store.record_packs(&opened, &catalog_packs)?;
         Ok(store)
     }
 
-    /// Begins the hold of a recovery if the catalogue is older than one of its copies: packs that
-    /// it does not know may hold the only data of backups that were acknowledged.
-    fn hold_if_older(&self, database: &Database) -> Result<(), OpenError> {
-        let newer = self.newer_copy()?;
-        let Some(copy) = newer else { return Ok(()) };
-        let mut writes = vec![known_copies::set_last_number(copy)];
-        if !database.is_held(&self.folder)? {
-            tracing::error!(copy, "the catalogue is older than its newest copy in the pools");
-            database.hold(&self.folder, true)?;
-            let details = format!(
-                "older than its copy {copy} in the pools; 'holdfast server rebuild-catalog' brings \
-                 the copy back"
-            );
-            let (actor, what) = ("server".to_owned(), "catalogue is older".to_owned());
-            let event = EventRow { time: sys::clock::now(), actor, what, details };
-            writes.push(Write::AddEvent(event));
-        }
-        self.recovered.store(true, Ordering::Relaxed);
-        Ok(self.catalog.commit(writes)?)
-    }
-
     /// The storages of pools whose packs do not lie in folders.
     pub(crate) fn stores(&self) -> Stores<'_> {
         Stores { volumes: Some(&self.volumes), buckets: &self.buckets }
+    }
+
+    /// Decides about the packs that the catalogue does not know. Nothing happens to them if the
+    /// catalogue is older than a copy in the pools.
+    fn settle_unknown(
+        &self,
+        opened: &mut pool::Inventory,
+        rows: &[PackRow],
+    ) -> Result<(), OpenError> {
+        self.hold_if_older()?;
+        let Some(fleet) = &self.fleet else { return Ok(self.condemn_orphans(opened)?) };
+        if let Some(last) = opened.last {
+            fleet.pass(last)?;
+        }
+        self.leave_unknown(opened, rows);
+        Ok(())
     }
 
     /// Condemns each pack of `present` that the catalogue does not know. `present` has the number
@@ -677,10 +665,11 @@ impl Store {
         if !self.recovered.load(Ordering::Relaxed) {
             return Ok(());
         }
+        self.check_newest()?;
         Err(StoreError::conflict(
-            "this server was recovered, or its catalogue is older than its copies. Until it is \
-             released it removes no data that its catalogue does not name; back up all nodes, then \
-             release the server with 'holdfast admin reclaim --release'",
+            "this server was recovered, and until it is released it removes no data that its \
+             catalogue does not name; back up all nodes, then release the server with \
+             'holdfast admin reclaim --release'",
         ))
     }
 

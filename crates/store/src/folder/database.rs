@@ -85,7 +85,7 @@ impl Database {
     }
 
     /// Returns true while the hold after a recovery lasts.
-    pub(crate) fn is_held(&self, folder: &Path) -> Result<bool, CatalogError> {
+    fn is_held(&self, folder: &Path) -> Result<bool, CatalogError> {
         match self {
             Self::File(_) => Ok(hold::is_held(folder)),
             Self::Shared(postgres) => Ok(postgres.roll()?.is_held),

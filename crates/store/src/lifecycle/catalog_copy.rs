@@ -36,7 +36,10 @@ use crate::lifecycle::amounts;
 use crate::lifecycle::catalog_check::{self, CatalogCheck};
 use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
 use crate::lifecycle::tasks::{self, OpenRun, Task};
-use crate::store::known_copies::{EXTENSION, NUMBER_MAX, last_number, number, set_last_number};
+use crate::pools::FIRST;
+use crate::store::known_copies::{
+    self, EXTENSION, NUMBER_MAX, last_number, number, set_last_number,
+};
 use crate::store::{CATALOG_DOMAIN, Store};
 
 /// Name of the file with the catalogue of one moment. The file exists while a copy is made.
@@ -317,9 +320,12 @@ fn accept_loss(store: &Store, check: &CatalogCheck) -> Result<(), StoreError> {
 }
 
 /// Returns a number that no copy has had, and takes note of it: a pool that is away may have copies
-/// that cannot be listed.
+/// that cannot be listed. Fails if a copy is newer than the catalogue, which it would hide.
 fn next_number(store: &Store) -> Result<u64, StoreError> {
     let listed = all_numbers(&store.pools)?.numbers.last().map(|(number, _)| *number);
+    if let Some(copy) = notice(store, listed)? {
+        return Err(known_copies::refusal(copy));
+    }
     let last = listed.max(last_number(&*store.catalog)?).unwrap_or(0);
     if last >= NUMBER_MAX {
         let text = format!("copy {last} of the catalogue has the highest number that there is");
@@ -329,10 +335,33 @@ fn next_number(store: &Store) -> Result<u64, StoreError> {
     Ok(last + 1)
 }
 
-/// Makes the next copies skip some numbers: a recovered catalogue does not know how many copies
-/// were made after its own, and a pool that is away may have them.
-pub(crate) fn leave_numbers_out(store: &Store) -> Result<Write, StoreError> {
-    Ok(set_last_number(next_number(store)? + NUMBERS_LEFT_OUT))
+fn notice(store: &Store, newest: Option<u64>) -> Result<Option<u64>, StoreError> {
+    let noticed = store.notice_newer_copy(newest);
+    noticed.map_err(|error| StoreError::away(model::chain(&error)))
+}
+
+/// Begins the hold if a copy in the pools is newer than the catalogue. A pool that was away may
+/// have one.
+pub(crate) fn notice_newer(store: &Store) -> Result<(), StoreError> {
+    let newest = numbers(&store.pools).last().map(|(number, _)| *number);
+    notice(store, newest).map(drop)
+}
+
+/// Returns the writes after which no copy counts as newer than the catalogue, and the next copy is
+/// the newest. If a pool is away, the next copies skip some numbers: the pool may have copies that
+/// the catalogue does not know.
+pub(crate) fn pass_newer(store: &Store) -> Result<Vec<Write>, StoreError> {
+    let noticed = known_copies::noticed(&*store.catalog)?;
+    let known = last_number(&*store.catalog)?;
+    // A pool that cannot be listed counts as away.
+    let is_complete = all_numbers(&store.pools).is_ok_and(|listing| listing.is_complete);
+    let listed = numbers(&store.pools).last().map(|(number, _)| *number);
+    if is_complete && noticed.is_none() && listed <= known {
+        return Ok(Vec::new());
+    }
+    let last = listed.max(noticed).max(known).unwrap_or(0);
+    let left_out = if is_complete { 0 } else { NUMBERS_LEFT_OUT };
+    Ok(vec![set_last_number(last + left_out), known_copies::forget_noticed()])
 }
 
 /// Result of a check of the catalogue, with the copy to which it was compared.
@@ -446,8 +475,18 @@ fn is_due(newest: Option<ServerTime>, now: ServerTime, hours: u32) -> bool {
     hours > 0 && age.is_none_or(is_old)
 }
 
-/// Makes a copy if a copy is due.
+/// Returns true if a run that copies packs copies the catalogue first. It copies no catalogue that
+/// is older than a copy in the pools.
+pub fn goes_with_packs(store: &Store) -> Result<bool, StoreError> {
+    let is_wanted = store.config.catalog_copy_hours > 0 && store.pools.usage(FIRST).is_there;
+    Ok(is_wanted && known_copies::noticed(&*store.catalog)?.is_none())
+}
+
+/// Makes a copy if a copy is due, unless the catalogue is older than a copy in the pools.
 pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
+    if known_copies::noticed(&*store.catalog)?.is_some() {
+        return Ok(None);
+    }
     let newest = all(store).last().map(|copy| copy.taken);
     let (now, hours) = (sys::clock::now(), store.config.catalog_copy_hours);
     if !is_due(newest, now, hours) {
@@ -485,6 +524,7 @@ pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
 /// Writes the lists that a copy pool lacks to the pool, and removes lists that are not to be kept,
 /// which the pool may have from a time when it was away. The pool already has its packs.
 pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
+    notice_newer(store)?;
     prune(store)?;
     let here: BTreeSet<u64> = store
         .pools

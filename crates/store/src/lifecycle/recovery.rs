@@ -35,6 +35,7 @@ use crate::pools::buckets::{self, Buckets};
 use crate::pools::first::first_row;
 use crate::pools::list_file::{self, PoolEntry, keep_pools, kept_pools};
 use crate::pools::place::{self, Stores};
+use crate::store::known_copies;
 use crate::store::{CATALOG_DOMAIN, INDEX, Store, check_master_key, is_key_of, wrong_key};
 
 /// Version of the recovery file.
@@ -134,9 +135,13 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
-/// Ends the hold on a recovered server. From then on the server may remove packs that nothing
-/// names.
+/// Ends the hold on a server that was recovered or whose catalogue is older than a copy. From then
+/// on the server may remove packs that nothing names.
 pub fn release(store: &Store) -> Result<(), StoreError> {
+    // The marks change first: a server whose catalogue counts as older is held again at its start.
+    if known_copies::noticed(&*store.catalog)?.is_some() {
+        store.catalog.commit(catalog_copy::pass_newer(store)?)?;
+    }
     let path = store.folder.join(HOLD_FILE);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -601,9 +606,8 @@ fn survey(
     let (domain, state) = (CATALOG_DOMAIN, PackState::Sealed);
     let row = PackRow { number, domain, state, bytes: 0, node: None };
     writes.extend([Write::PutPack(row), Write::RemovePack(number)]);
-    if store.pools.is_any_away() {
-        writes.push(catalog_copy::leave_numbers_out(&store)?);
-    }
+    // The newest copy that can be used is the catalogue. Copies that were passed over hide nothing.
+    writes.extend(catalog_copy::pass_newer(&store)?);
     store.catalog.commit(writes)?;
     rebuilt.nodes = store.catalog.nodes()?.len() as u64;
     let is_lost =

@@ -480,8 +480,13 @@ fn mend(store: &Store, pack: PackNumber) -> Result<(), PutError> {
 
 /// Checks again which pools are available, and closes packs of which a write has failed.
 pub fn refresh(store: &Store) {
-    for pool in store.pools.refresh() {
+    let back = store.pools.refresh();
+    for pool in &back {
         tracing::info!(%pool, "a pool is available again");
+    }
+    if !back.is_empty() {
+        let noticed = catalog_copy::notice_newer(store).map(|()| Outcome::default());
+        log_outcome("copies of the catalogue", noticed);
     }
     store.pools.close_failed();
 }

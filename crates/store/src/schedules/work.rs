@@ -314,7 +314,7 @@ fn packs(
 
 /// Copies the catalogue, which is part of each copy, and then the packs.
 fn copy_pools(store: &Arc<Store>, pool: &str, goes_on: GoesOn<'_>) -> Result<Outcome, StoreError> {
-    if store.config.catalog_copy_hours > 0 && store.pools.usage(pools::FIRST).is_there {
+    if catalog_copy::goes_with_packs(store)? {
         let mut listener = |now: &catalog_copy::Outcome| goes_on(&|| now.numbers());
         catalog_copy::run(store, catalog_copy::Order::default(), &mut listener)?;
     }

@@ -1,19 +1,34 @@
-//! The copies of the catalogue that the catalogue itself knows.
+//! The copies of the catalogue that the catalogue itself knows, and a newer copy that it lacks.
 //!
 //! The number of a copy is recorded in the catalogue before a pool gets the copy's list. So if a
 //! pool has a higher number, somebody has put an older catalogue in place, for example with a
 //! snapshot of the machine's disk. Such a catalogue does not name the packs that came later.
+//!
+//! 1. From the moment at which a server notices this, it keeps everything, as after a recovery.
+//! 2. It makes no copy of the older catalogue: that copy would be the newest one, and a recovery
+//!    would use it. A mark in the catalogue says so while the pool with the newer copy is away.
+//! 3. Both end when an administrator releases the server. The next copy then gets a higher number
+//!    than the newer copy has, so that the hold does not begin again.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
-use catalog::{Catalog, CatalogError, Write};
+use catalog::{Catalog, CatalogError, EventRow, Write};
 use model::PackNumber;
 
 use super::Store;
+use crate::error::StoreError;
+use crate::folder::error::OpenError;
+use crate::folder::hold::{self, HOLD_FILE};
 use crate::lifecycle::catalog_copy;
 
 /// Mark in the catalogue with the highest number that a copy has had.
 const LAST_NUMBER: &str = "catalogue copies";
+/// Mark in the catalogue with the number of a copy that is newer than the catalogue; 0 if no copy
+/// is newer.
+const NEWER_COPY: &str = "newer catalogue copy";
+/// Kind of the event that records that the catalogue is older than a copy.
+pub(crate) const OLDER: &str = "catalogue is older";
 /// Ending of the names of lists.
 pub(crate) const EXTENSION: &str = ".copy";
 /// Maximum number of a copy. A file with a higher number is no list.
@@ -32,18 +47,87 @@ pub(crate) fn last_number(catalog: &dyn Catalog) -> Result<Option<u64>, CatalogE
 }
 
 pub(crate) fn set_last_number(number: u64) -> Write {
-    Write::SetMark { name: LAST_NUMBER, value: i64::try_from(number).unwrap_or(i64::MAX) }
+    set_mark(LAST_NUMBER, number)
+}
+
+/// Returns the number of the copy that was noticed to be newer than the catalogue.
+pub(crate) fn noticed(catalog: &dyn Catalog) -> Result<Option<u64>, CatalogError> {
+    let copy = catalog.mark(NEWER_COPY)?.and_then(|copy| u64::try_from(copy).ok());
+    Ok(copy.filter(|copy| *copy > 0))
+}
+
+/// Forgets that a copy is newer than the catalogue.
+pub(crate) fn forget_noticed() -> Write {
+    set_mark(NEWER_COPY, 0)
+}
+
+fn set_mark(name: &'static str, number: u64) -> Write {
+    Write::SetMark { name, value: i64::try_from(number.min(NUMBER_MAX)).unwrap_or(i64::MAX) }
+}
+
+/// Returns the error for work that waits while copy `copy` is newer than the catalogue.
+pub(crate) fn refusal(copy: u64) -> StoreError {
+    StoreError::conflict(format!(
+        "the catalogue is older than its copy {copy} in the pools; until the server is released it \
+         removes no data that its catalogue does not name, and makes no copy of the catalogue. \
+         Stop the server and bring copy {copy} back with 'holdfast server rebuild-catalog'. To \
+         continue with the older catalogue, back up all nodes, then release the server with \
+         'holdfast admin reclaim --release'"
+    ))
+}
+
+fn warn(copy: u64) {
+    tracing::error!(copy, "the catalogue is older than its copy in the pools: nothing is removed");
 }
 
 impl Store {
-    /// Returns the number of the newest copy in the pools, if the catalogue is older than that copy.
-    pub(super) fn newer_copy(&self) -> Result<Option<u64>, CatalogError> {
-        // The pools are listed first: another server may be making a copy.
+    /// Begins the hold if a pool that is there at the start has a copy that is newer than the
+    /// catalogue.
+    pub(super) fn hold_if_older(&self) -> Result<(), OpenError> {
+        let was_noticed = noticed(&*self.catalog)?.is_some();
         let newest = catalog_copy::numbers(&self.pools).last().map(|(number, _)| *number);
-        match newest {
-            Some(newest) if self.lacks_copy(newest)? => Ok(Some(newest)),
-            _ => Ok(None),
+        let newer = self.notice_newer_copy(newest)?;
+        if let Some(copy) = newer.filter(|_| was_noticed) {
+            warn(copy);
         }
+        Ok(())
+    }
+
+    /// Begins the hold if `newest`, the highest number of a copy in the pools, shows that the
+    /// catalogue is older than that copy. Returns the number of the newer copy, even if it was
+    /// noticed before.
+    ///
+    /// The caller lists the pools before this call, because another server may be making a copy.
+    pub(crate) fn notice_newer_copy(&self, newest: Option<u64>) -> Result<Option<u64>, OpenError> {
+        let noticed = noticed(&*self.catalog)?;
+        let found = match newest {
+            Some(newest) if self.lacks_copy(newest)? => Some(newest),
+            _ => None,
+        };
+        let Some(copy) = found.max(noticed) else { return Ok(None) };
+        let begins = !self.is_held()?;
+        if begins {
+            warn(copy);
+            self.begin_hold()?;
+        }
+        self.recovered.store(true, Ordering::Relaxed);
+        let mut writes = Vec::new();
+        if noticed != Some(copy) {
+            writes.push(set_mark(NEWER_COPY, copy));
+        }
+        if begins {
+            let (actor, what) = ("server".to_owned(), OLDER.to_owned());
+            let details = format!("older than its copy {copy} in the pools; the server is held");
+            let event = EventRow { time: sys::clock::now(), actor, what, details };
+            writes.push(Write::AddEvent(event));
+        }
+        self.catalog.commit(writes)?;
+        Ok(Some(copy))
+    }
+
+    /// Fails if a copy was noticed that is newer than the catalogue.
+    pub(super) fn check_newest(&self) -> Result<(), StoreError> {
+        noticed(&*self.catalog)?.map_or(Ok(()), |copy| Err(refusal(copy)))
     }
 
     /// Returns true if the catalogue is older than copy `newest`, which has the highest number.
@@ -57,5 +141,20 @@ impl Store {
         let rows = self.catalog.packs()?;
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
         Ok(copy.places.iter().any(|place| !known.contains(&place.pack())))
+    }
+
+    fn is_held(&self) -> Result<bool, CatalogError> {
+        match &self.fleet {
+            None => Ok(hold::is_held(&self.folder)),
+            Some(fleet) => Ok(fleet.postgres.roll()?.is_held),
+        }
+    }
+
+    fn begin_hold(&self) -> Result<(), OpenError> {
+        let path = self.folder.join(HOLD_FILE);
+        match &self.fleet {
+            None => hold::hold(&self.folder).map_err(|source| OpenError::File { path, source }),
+            Some(fleet) => Ok(fleet.postgres.hold(true)?),
+        }
     }
 }

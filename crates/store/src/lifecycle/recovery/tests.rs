@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::samples::{TestServer, directory, refused};
-use crate::store::known_copies;
 
 /// Returns a server with a file, a copy pool, and a copy of its catalogue in both pools.
 fn server() -> TestServer {
@@ -83,6 +82,47 @@ fn a_recovered_server_removes_nothing_before_its_release() {
     assert!(store.check_released().is_ok(), "the hold does not come back");
 }
 
+/// Returns a server with a copy of its catalogue, and the catalogue before the backups after that
+/// copy. The pools have a newer copy.
+fn server_and_older() -> (TestServer, PathBuf) {
+    let server = server();
+    let older = server.beside("older");
+    server.store.catalog.copy_to(&older).expect("is copied");
+    server.back_up("/b/", &[("y", &[3, 4])]);
+    server.seal();
+    catalog_copy::run(&server.store, Default::default(), &mut |_| true).expect("is copied");
+    (server, older)
+}
+
+/// Stops the server and puts the catalogue `older` back. Returns the temporary folder.
+fn put_back(server: TestServer, older: &Path) -> tempfile::TempDir {
+    let path = server.path().to_owned();
+    server.store.close().expect("the store closes");
+    let kept = server.keep();
+    for suffix in ["-wal", "-shm"] {
+        drop(std::fs::remove_file(path.join(format!("{CATALOG_FILE}{suffix}"))));
+    }
+    std::fs::rename(older, path.join(CATALOG_FILE)).expect("is put back");
+    kept
+}
+
+fn opened(path: &Path) -> Arc<Store> {
+    let config = Config::load(path).expect("is a server");
+    Arc::new(Store::open_alone(path, &config).expect("opens"))
+}
+
+fn reclaimed(store: &Arc<Store>) -> Result<(), StoreError> {
+    let order =
+        crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40, recompress: None };
+    crate::lifecycle::reclaim::run(store, order, &mut |_| true).map(drop)
+}
+
+fn copied(store: &Arc<Store>) -> Result<u64, StoreError> {
+    let outcome = catalog_copy::run(store, Default::default(), &mut |_| true)?;
+    assert_eq!(outcome.doubt, None);
+    Ok(outcome.number)
+}
+
 /// A server that got an older catalogue, as from a snapshot of its disk, removed the packs of the
 /// backups after it. Then the newer copy of the catalogue could not give them back.
 #[test]
@@ -91,33 +131,98 @@ fn a_server_with_an_older_catalogue_removes_nothing_before_its_release() {
     server.back_up("/a/", &[("x", &[1, 2])]);
     server.seal();
     let (path, older) = (server.path().to_owned(), server.beside("older"));
+    // This catalogue has never been copied.
     server.store.catalog.copy_to(&older).expect("is copied");
     server.back_up("/b/", &[("y", &[3, 4])]);
     server.seal();
-    catalog_copy::run(&server.store, Default::default(), &mut |_| true).expect("is copied");
-    server.store.close().expect("the store closes");
-    let kept = server.keep();
-    for suffix in ["-wal", "-shm"] {
-        drop(std::fs::remove_file(path.join(format!("{CATALOG_FILE}{suffix}"))));
-    }
-    std::fs::rename(&older, path.join(CATALOG_FILE)).expect("is put back");
+    assert_eq!(copied(&server.store), Ok(1));
+    let kept = put_back(server, &older);
 
-    let config = Config::load(&path).expect("is a server");
-    let store = Arc::new(Store::open_alone(&path, &config).expect("opens"));
-    let order =
-        crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40, recompress: None };
-    refused(crate::lifecycle::reclaim::run(&store, order, &mut |_| true), "--release");
+    let store = opened(&path);
+    refused(reclaimed(&store), "--release");
     release(&store).expect("ends the hold");
     drop(store);
-    let store = Store::open_alone(&path, &config).expect("opens");
+    let store = opened(&path);
     assert!(store.check_released().is_ok(), "the hold does not come back");
+    assert_eq!(copied(&store), Ok(2));
     drop(kept);
 }
 
-fn copied(store: &Arc<Store>) -> Result<u64, StoreError> {
-    let outcome = catalog_copy::run(store, Default::default(), &mut |_| true)?;
-    assert_eq!(outcome.doubt, None);
-    Ok(outcome.number)
+/// The next copy of the older catalogue was the newest copy, and hid the copy that knew more.
+#[test]
+fn an_older_catalogue_is_not_copied_before_the_release() {
+    let (server, older) = server_and_older();
+    let path = server.path().to_owned();
+    let list = path.join("pool/catalogue").join(catalog_copy::name(2));
+    let aside = server.beside("list");
+    let kept = put_back(server, &older);
+    let store = opened(&path);
+    refused(copied(&store), "older than its copy 2");
+    assert_eq!(catalog_copy::goes_with_packs(&store), Ok(false));
+    drop(store);
+    // The pool with the newer copy is away.
+    std::fs::rename(&list, &aside).expect("is moved");
+    let store = opened(&path);
+    refused(copied(&store), "older than its copy 2");
+    refused(reclaimed(&store), "older than its copy 2");
+    for pool in store.pools.present() {
+        store.pools.remove_file(pool, &catalog_copy::name(1)).expect("is removed");
+    }
+    assert_eq!(catalog_copy::run_due(&store), Ok(None), "there is no copy, and none is due");
+    std::fs::rename(&aside, &list).expect("is moved");
+    release(&store).expect("ends the hold");
+    assert_eq!(catalog_copy::goes_with_packs(&store), Ok(true));
+    assert_eq!(copied(&store), Ok(3));
+    drop(kept);
+}
+
+#[test]
+fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
+    let (server, older) = server_and_older();
+    let (path, copies) = (server.path().to_owned(), server.beside("COPIES"));
+    let list = |pool: &Path| pool.join("catalogue").join(catalog_copy::name(2));
+    std::fs::rename(list(&path.join("pool")), list(&copies)).expect("is moved");
+    let mark = copies.join("holdfast-pool");
+    let kept = put_back(server, &older);
+    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
+    let store = opened(&path);
+    assert!(store.check_released().is_ok(), "no newer copy can be seen");
+    std::fs::rename(mark.with_extension("aside"), &mark).expect("is renamed");
+    crate::pools::refresh(&store);
+    refused(reclaimed(&store), "older than its copy 2");
+    drop(kept);
+}
+
+#[test]
+fn a_newer_copy_is_noticed_before_the_next_copy_gets_a_number() {
+    let (server, older) = server_and_older();
+    let path = server.path().to_owned();
+    let list = path.join("pool/catalogue").join(catalog_copy::name(2));
+    let aside = server.beside("list");
+    let kept = put_back(server, &older);
+    std::fs::rename(&list, &aside).expect("is moved");
+    let store = opened(&path);
+    assert!(store.check_released().is_ok(), "no newer copy can be seen");
+    std::fs::rename(&aside, &list).expect("is moved");
+    refused(copied(&store), "older than its copy 2");
+    refused(reclaimed(&store), "older than its copy 2");
+    let events = store.catalog.events(None, 1).expect("are listed");
+    assert_eq!(events[0].event.what, known_copies::OLDER);
+    drop(kept);
+}
+
+#[test]
+fn a_release_while_a_pool_is_away_skips_the_numbers_that_the_pool_may_have() {
+    let (server, older) = server_and_older();
+    let path = server.path().to_owned();
+    let mark = server.beside("COPIES").join("holdfast-pool");
+    let kept = put_back(server, &older);
+    let store = opened(&path);
+    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
+    store.pools.refresh();
+    release(&store).expect("ends the hold");
+    assert_eq!(copied(&store), Ok(10_003));
+    drop(kept);
 }
 
 /// A catalogue of a version that recorded no numbers of copies was taken for an older catalogue.
