@@ -21,10 +21,12 @@ use crate::pages::decode_page;
 use crate::places::places;
 use crate::pools::{self, NewPool, PoolChange, PoolSettings};
 use crate::samples::{self, chunk, page_change, sent_file};
-use crate::store::{DOMAIN, Store};
+use crate::store::{DOMAIN, Store, known_copies};
 
 /// Time after which nothing keeps a version that has ended, in seconds.
 const LONG_SECS: i64 = 400 * 24 * 3600;
+/// Number of events that are looked at.
+const EVENTS_MAX: usize = 10_000;
 
 /// A server, and what it must have.
 pub(super) struct World {
@@ -512,6 +514,9 @@ impl World {
             (0, &vec![], &vec![])
         );
         assert_eq!(audit.catalog.damaged_rows, 0);
+        // No history puts an older catalogue back.
+        let events = store.catalog.events(None, EVENTS_MAX).expect("are listed");
+        assert!(events.iter().all(|logged| logged.event.what != known_copies::OLDER));
         self.check_copies(store);
     }
 
