@@ -235,6 +235,40 @@ fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
     scene.compare("out again");
 }
 
+/// A server whose catalogue was set back to a snapshot removed the packs of the later backups. Its
+/// next copy of the catalogue hid the copy that named them.
+#[test]
+fn a_server_whose_catalogue_was_set_back_keeps_what_came_later() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.terminate().expect(&[0]);
+    let catalog = scene.server.dir().join("catalog.sqlite");
+    let older = fs::read(&catalog).unwrap();
+    scene.server.restart();
+    plant_files(&scene.tree.join("later"), FILES, FILE_BYTES, 7);
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.terminate().expect(&[0]);
+    fs::write(&catalog, older).unwrap();
+    scene.server.restart();
+    let log = scene.server.admin(&["log"]).to_string();
+    assert!(log.contains("catalogue is older"), "{log}");
+    for refused in [&["reclaim"][..], &["catalog", "backup"]] {
+        scene.server.try_admin(refused).expect(&[12]).says("older than its copy 2");
+    }
+    // Packs are copied without the catalogue.
+    scene.server.admin(&["pool", "copy"]);
+    scene.server.terminate().expect(&[0]);
+    let made = scene.rebuild().expect(&[0]).json();
+    assert_eq!(made["copy"], 2, "{made}");
+    scene.server.restart();
+    scene.compare("out");
+}
+
 #[test]
 fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
     if !e2e::harness::is_in_folders() {
