@@ -102,9 +102,9 @@ pub struct Store {
     tending: Mutex<()>,
     /// Lock for copying the catalogue to the pools.
     copying: Mutex<()>,
-    /// True from the recovery of the server, or from the moment at which a copy is found to be newer
-    /// than its catalogue, until an administrator releases it. Meanwhile the server removes no data
-    /// that its catalogue does not name.
+    /// True from the recovery of the server, or from the moment at which the server notices that a
+    /// copy is newer than its catalogue, until an administrator releases it. Meanwhile the server
+    /// removes no data that its catalogue does not name.
     pub(crate) recovered: AtomicBool,
     /// Clocks of nodes, with which the server's clock is compared.
     pub(crate) node_clocks: NodeClocks,
@@ -659,13 +659,15 @@ impl Store {
         self.condemned.write()
     }
 
-    /// Fails after a recovery of the server, or if it has started with an older catalogue, until an
+    /// Fails after a recovery of the server, or if a copy is newer than its catalogue, until an
     /// administrator has released the server.
     pub(crate) fn check_released(&self) -> Result<(), StoreError> {
+        // The mark is asked first: a report of this server that began before the hold clears the
+        // flag once more.
+        self.check_newest()?;
         if !self.recovered.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.check_newest()?;
         Err(StoreError::conflict(
             "this server was recovered, and until it is released it removes no data that its \
              catalogue does not name; back up all nodes, then release the server with \

@@ -293,7 +293,7 @@ pub fn run(
     let pool = first.ok_or_else(|| StoreError::away("no pool is available"))?;
     store.pools.put_file(pool, &name(number), &copy.encode())?;
     prune(store)?;
-    if order.accepts_shrinking {
+    if order.accepts_shrinking && !is_doubtful {
         accept_loss(store, &check)?;
     }
     let Outcome { number, bytes, bytes_new, doubt, .. } = &outcome;

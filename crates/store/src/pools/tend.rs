@@ -19,7 +19,7 @@ use crate::lifecycle::catalog_copy;
 use crate::lifecycle::object_lock;
 use crate::lifecycle::tasks::{self, OpenRun, Task};
 use crate::shelving::{self, PackListener, VolumeListener};
-use crate::store::{CATALOG_DOMAIN, Store, Use};
+use crate::store::{CATALOG_DOMAIN, Store, Use, known_copies};
 use crate::volumes::holdings::library_of;
 
 /// Interval after which a server with copy pools seals its open packs, so that they can be copied.
@@ -200,7 +200,12 @@ pub(super) fn missing(store: &Store, pool: PoolId) -> Result<Vec<(PackNumber, u6
     let there = store.pools.packs_of(pool);
     // A pack with another length was written by another server, so it counts as missing. Condemned
     // packs are copied too, because the newest copy of the catalogue may name them.
-    let lacks = |row: &PackRow| there.get(&row.number) != Some(&row.bytes);
+    // If a copy of the catalogue is newer, that copy may name the pack with the other length.
+    let keeps_others = known_copies::noticed(&*store.catalog)?.is_some();
+    let lacks = |row: &PackRow| match there.get(&row.number) {
+        Some(bytes) => *bytes != row.bytes && !keeps_others,
+        None => true,
+    };
     let missing = rows.into_iter().filter(|row| row.state.is_sealed() && lacks(row));
     Ok(missing.map(|row| (row.number, row.bytes)).collect())
 }
@@ -249,6 +254,7 @@ impl Run<'_> {
     fn fill(&mut self, row: &PoolRow, packs_max: usize) -> Result<(), StoreError> {
         assert!(row.is_copy, "only a copy pool takes every pack");
         let pool = row.id;
+        catalog_copy::notice_newer(self.store)?;
         let mut missing = missing(self.store, pool)?;
         let is_all = missing.len() <= packs_max;
         missing.truncate(packs_max);

@@ -106,22 +106,25 @@ impl Store {
         };
         let Some(copy) = found.max(noticed) else { return Ok(None) };
         let begins = !self.is_held()?;
-        if begins {
-            warn(copy);
-            self.begin_hold()?;
-        }
         self.recovered.store(true, Ordering::Relaxed);
         let mut writes = Vec::new();
         if noticed != Some(copy) {
             writes.push(set_mark(NEWER_COPY, copy));
         }
         if begins {
+            warn(copy);
             let (actor, what) = ("server".to_owned(), OLDER.to_owned());
             let details = format!("older than its copy {copy} in the pools; the server is held");
             let event = EventRow { time: sys::clock::now(), actor, what, details };
             writes.push(Write::AddEvent(event));
         }
-        self.catalog.commit(writes)?;
+        // The mark comes first: with it the next start begins a hold that a crash prevented.
+        if !writes.is_empty() {
+            self.catalog.commit(writes)?;
+        }
+        if begins {
+            self.begin_hold()?;
+        }
         Ok(Some(copy))
     }
 

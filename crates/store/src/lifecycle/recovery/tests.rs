@@ -106,6 +106,33 @@ fn put_back(server: TestServer, older: &Path) -> tempfile::TempDir {
     kept
 }
 
+/// A pack that was open when the disk was copied is shorter there. It replaced the longer pack in
+/// the copy pool, which the newer catalogue names.
+#[test]
+fn a_longer_pack_in_a_copy_pool_stays_until_the_release() {
+    let server = TestServer::new();
+    let copies = server.add_pool("COPIES", true).row.id;
+    server.back_up("/a/", &[("x", &[1, 2])]);
+    let pack = server.store.catalog.packs().expect("are listed")[0].number;
+    let file = server.pack_file(&server.store.config.pool, pack);
+    let (path, older) = (server.path().to_owned(), server.beside("older"));
+    let short = std::fs::read(&file).expect("is there");
+    server.store.catalog.copy_to(&older).expect("is copied");
+    server.back_up("/b/", &[("y", &[3, 4])]);
+    server.seal();
+    assert_eq!(copied(&server.store), Ok(1));
+    crate::pools::copy(&server.store, "COPIES", &mut |_| true).expect("are copied");
+    let long = server.store.pools.packs_of(copies)[&pack];
+    let kept = put_back(server, &older);
+    std::fs::write(&file, short).expect("is put back");
+    let store = opened(&path);
+    crate::pools::copy(&store, "COPIES", &mut |_| true).expect("are copied");
+    let first = store.pools.packs_of(crate::pools::FIRST)[&pack];
+    assert!(first < long, "the first pool has the shorter pack");
+    assert_eq!(store.pools.packs_of(copies)[&pack], long);
+    drop(kept);
+}
+
 fn opened(path: &Path) -> Arc<Store> {
     let config = Config::load(path).expect("is a server");
     Arc::new(Store::open_alone(path, &config).expect("opens"))
