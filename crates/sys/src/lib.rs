@@ -5,8 +5,8 @@
 //! 1. Objects are reached by an open directory ([`dir::Dir`]) and one name, never by a full path:
 //!    paths may be longer than `PATH_MAX`, and no component can be swapped for a symbolic link
 //!    while a backup or a restore is at work.
-//! 2. Nothing but [`dir::Dir::open`] and [`mount::filespace_root`], which take a path from a
-//!    person, follows a symbolic link or depends on the working directory.
+//! 2. Nothing but [`dir::Dir::open`], [`mount::filespace_root`] and [`mount::resolved`], which take
+//!    a path from a person, follows a symbolic link or depends on the working directory.
 //! 3. A name is one component: anything with `/` in it, empty, `.` or `..` is refused.
 //! 4. Reading a source does not change it, access times included where the kernel allows that.
 //!

@@ -38,14 +38,25 @@ const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXE
 /// have any length. Fails with `InvalidInput` for a relative path.
 pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut walk = Walk::new()?;
-    if path.is_empty() {
-        return Err(Errno::NOENT.into());
+    match walk.go(path)?.is_empty() {
+        true => Ok(walk.split()),
+        false => Err(walk.obstacle().into()),
     }
-    if path[0] != b'/' {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path does not begin with /"));
+}
+
+/// Returns `path` with its symbolic links resolved, except the last component. From the first name
+/// that does not exist, or that lies below something other than a directory, the rest stays as it
+/// is: an object that was backed up may be gone. Fails with `InvalidInput` for a relative path.
+pub fn resolved(path: &[u8]) -> io::Result<Vec<u8>> {
+    let mut walk = Walk::new()?;
+    let rest = walk.go(path)?;
+    // Nothing says where `..` leads from a name that does not exist.
+    if rest.iter().any(|name| name == b"..") {
+        return Err(walk.obstacle().into());
     }
-    walk.go(path)?;
-    Ok(walk.split())
+    let is_name = |name: &&[u8]| !matches!(*name, b"" | b".");
+    let names = names(&walk.steps, walk.leaf.as_deref());
+    Ok(path_of(names.chain(rest.iter().map(Vec::as_slice).filter(is_name))))
 }
 
 /// A mounted file system, or a part of a file system.
@@ -465,26 +476,51 @@ impl Walk {
         Ok(Self { here, root_device, steps: Vec::new(), leaf: None, link_count: 0 })
     }
 
-    fn go(&mut self, path: &[u8]) -> io::Result<()> {
+    /// Goes along `path`, up to the first name that does not exist, or that lies below something
+    /// other than a directory. Returns this name and those after it.
+    fn go(&mut self, path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+        if path.is_empty() {
+            return Err(Errno::NOENT.into());
+        }
+        if path[0] != b'/' {
+            let message = "the path does not begin with /";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         // The remaining components, the next one last; the targets of links are added.
         let mut ahead = Vec::new();
         self.push(&mut ahead, path)?;
         while let Some(name) = ahead.pop() {
-            if self.leaf.is_some() {
-                return Err(Errno::NOTDIR.into());
+            let is_gone = self.leaf.is_some() || !self.step(&name, &mut ahead)?;
+            if is_gone {
+                ahead.push(name);
+                ahead.reverse();
+                return Ok(ahead);
             }
-            match &name[..] {
-                b"" | b"." => {}
-                b".." => self.climb()?,
-                _ => {
-                    let last = ahead.is_empty();
-                    if let Some(target) = self.descend(name, last)? {
-                        self.push(&mut ahead, &target)?;
-                    }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Goes to `name`. Returns false if it does not exist.
+    fn step(&mut self, name: &[u8], ahead: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+        match name {
+            b"" | b"." => {}
+            b".." => self.climb()?,
+            _ => {
+                let last = ahead.is_empty();
+                match self.descend(name.to_vec(), last) {
+                    Ok(Some(target)) => self.push(ahead, &target)?,
+                    Ok(None) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                    Err(error) => return Err(error),
                 }
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns the reason why a walk has ended before its last name.
+    fn obstacle(&self) -> Errno {
+        if self.leaf.is_some() { Errno::NOTDIR } else { Errno::NOENT }
     }
 
     fn push(&mut self, ahead: &mut Vec<Vec<u8>>, path: &[u8]) -> io::Result<()> {
@@ -546,13 +582,20 @@ impl Walk {
             None => 1,
         };
         let (root, rest) = self.steps.split_at(root_steps);
-        let names = |steps: &[Step], leaf: Option<Vec<u8>>| {
-            let names = steps.iter().map(|step| &step.name[..]).chain(leaf.as_deref());
-            let path = names.flat_map(|name| [b"/", name].concat()).collect::<Vec<u8>>();
-            if path.is_empty() { b"/".to_vec() } else { path }
-        };
-        (names(root, None), names(rest, self.leaf))
+        let leaf = self.leaf.as_deref();
+        (path_of(names(root, None)), path_of(names(rest, leaf)))
     }
+}
+
+/// Returns the names that lead to `leaf`, or to the last of `steps`.
+fn names<'a>(steps: &'a [Step], leaf: Option<&'a [u8]>) -> impl Iterator<Item = &'a [u8]> {
+    steps.iter().map(|step| &step.name[..]).chain(leaf)
+}
+
+/// Returns the absolute path of `names`.
+fn path_of<'a>(names: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let path = names.flat_map(|name| [b"/", name].concat()).collect::<Vec<u8>>();
+    if path.is_empty() { b"/".to_vec() } else { path }
 }
 
 fn open_root() -> io::Result<OwnedFd> {

@@ -66,9 +66,40 @@ fn links_on_the_way_are_followed_and_the_last_is_not() {
 }
 
 #[test]
+fn links_to_objects_that_are_gone_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().canonicalize().unwrap();
+    fs::create_dir(base.join("real")).unwrap();
+    fs::write(base.join("real/file"), b"").unwrap();
+    symlink("real", base.join("link")).unwrap();
+    symlink("real/gone/deep", base.join("broken")).unwrap();
+    symlink("none/../real", base.join("impossible")).unwrap();
+    for (path, object) in [
+        ("link", "link"),
+        ("link/", "real"),
+        ("link/file", "real/file"),
+        ("link/gone", "real/gone"),
+        ("link/gone/one", "real/gone/one"),
+        ("link/file/one", "real/file/one"),
+        ("broken", "broken"),
+        ("broken/./one", "real/gone/deep/one"),
+        ("gone/one", "gone/one"),
+    ] {
+        let found = resolved(base.join(path).as_os_str().as_bytes()).unwrap();
+        assert_eq!(as_path(&found), base.join(object), "{path}");
+    }
+    let path = base.join("impossible/one");
+    let error = resolved(path.as_os_str().as_bytes()).expect_err("leads nowhere");
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    assert_eq!(resolved(b"//").unwrap(), b"/");
+}
+
+#[test]
 fn relative_paths_are_refused() {
-    let error = filespace_root(b"src/lib.rs").expect_err("nothing says where it starts");
-    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    for error in [filespace_root(b"src/lib.rs").err(), resolved(b"src/lib.rs").err()] {
+        let error = error.expect("nothing says where it starts");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
 }
 
 /// Lines of `/proc/self/mountinfo`, as the kernel escapes names: a newline, a backslash, a space, a
