@@ -96,11 +96,11 @@ pub(crate) fn places<'a>(
     path: &[u8],
 ) -> Vec<Place> {
     let mut places = candidates(filespaces.clone(), path);
-    if let Ok((filespace, within)) = sys::mount::filespace_root(path) {
-        let resolved = absolute(&filespace, &within);
-        if resolved != path {
-            places.extend(candidates(filespaces, &resolved));
-        }
+    // The object itself may be gone.
+    if let Ok(resolved) = sys::mount::resolved(path)
+        && resolved != path
+    {
+        places.extend(candidates(filespaces, &resolved));
     }
     places
 }
@@ -181,6 +181,29 @@ mod tests {
         check("/homer", &[["/", "/", "homer"]]);
         check("/home/x", &[["/home", "/", "x"], ["/", "/home/", "x"]]);
         check("/", &[["/", "", ""]]);
+    }
+
+    #[test]
+    fn links_above_a_path_lead_to_further_places() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let top = folder.path().canonicalize().expect("a path");
+        std::fs::create_dir(top.join("real")).expect("made");
+        std::os::unix::fs::symlink("real", top.join("link")).expect("made");
+        let found = |path: &str| -> Vec<Vec<u8>> {
+            let path = top.join(path);
+            let places = places(std::iter::once(&b"/"[..]), path.as_os_str().as_encoded_bytes());
+            let whole = |place: &Place| absolute_dir(&place.filespace, &place.below());
+            places.iter().map(whole).collect()
+        };
+        let paths = |paths: &[&str]| -> Vec<Vec<u8>> {
+            let bytes = |path: &&str| top.join(path).as_os_str().as_encoded_bytes().to_vec();
+            paths.iter().map(bytes).collect()
+        };
+        assert_eq!(found("real/gone"), paths(&["real/gone"]));
+        assert_eq!(found("link/gone"), paths(&["link/gone", "real/gone"]));
+        assert_eq!(found("link/gone/one"), paths(&["link/gone/one", "real/gone/one"]));
+        // A link is an object of its own.
+        assert_eq!(found("link"), paths(&["link"]));
     }
 
     #[test]
