@@ -19,7 +19,7 @@ use super::tally::Tally;
 use crate::attempts::VerifiedPart;
 use crate::error::{ClientError, shortened};
 use crate::link::stage::Purpose;
-use crate::link::versions::{Entry, Selection, has_data};
+use crate::link::versions::{Entry, Scope, Selection, has_data};
 use crate::link::{FilespaceSummary, Link};
 use crate::options::{Sample, VerifyOptions};
 use crate::path::{absolute, normalise, places};
@@ -139,9 +139,7 @@ fn verify_all(
         let (mut found, mut is_damaged) = (0, false);
         for mut selection in selections {
             selection.all_versions = true;
-            let drill = selection.drill.unwrap_or(0).to_le_bytes();
-            let path_key = path.as_deref().unwrap_or_default();
-            let key = [path_key, b"\0", &drill, &selection.filespace].concat();
+            let key = key(path.as_deref(), &selection);
             if let Some(versions) = tally.progress.attempts.verified(&key).versions {
                 found += versions;
                 continue;
@@ -167,6 +165,17 @@ fn verify_all(
         whole.versions += found;
     }
     Ok(whole)
+}
+
+/// Returns the key of `selection`, which is for `path`, in the record of what was verified. A path
+/// through a symbolic link has several selections in one filespace.
+fn key(path: Option<&[u8]>, selection: &Selection) -> Vec<u8> {
+    let place = match &selection.scope {
+        Scope::Subtree(place) => place.below(),
+        _ => DirPath::root(),
+    };
+    let (path, drill) = (path.unwrap_or_default(), selection.drill.unwrap_or(0).to_le_bytes());
+    [path, b"\0", place.as_bytes(), b"\0", &drill, &selection.filespace].concat()
 }
 
 /// Path to verify, with the selections for it.
@@ -282,5 +291,27 @@ impl Destination for Checker<'_> {
             let part = VerifiedPart { up_to: Some(DirPath::clone(&end)), versions: None };
             self.tally.progress.attempts.verify(self.key, part);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Place;
+
+    /// A path through a symbolic link was not stored: the place of the path as it is written, where
+    /// nothing is, counted for the place to which the link leads.
+    #[test]
+    fn each_place_of_a_path_is_verified() {
+        let key_at = |directory: &[u8]| {
+            let directory = DirPath::new(directory).expect("a directory");
+            let name = Some(Name::new(b"one").expect("a name"));
+            let place = Place { filespace: b"/".to_vec(), directory, name };
+            key(Some(b"/link/one"), &Selection::of_subtree(&place))
+        };
+        assert_eq!(key_at(b"/link/"), key_at(b"/link/"));
+        assert_ne!(key_at(b"/link/"), key_at(b"/real/"));
+        let whole = Selection::of_filespace(b"/");
+        assert_ne!(key(None, &whole), key(None, &Selection { drill: Some(1), ..whole }));
     }
 }
