@@ -95,14 +95,25 @@ pub(crate) fn places<'a>(
     filespaces: impl Iterator<Item = &'a [u8]> + Clone,
     path: &[u8],
 ) -> Vec<Place> {
-    let mut places = candidates(filespaces.clone(), path);
-    // The object itself may be gone.
-    if let Ok(resolved) = sys::mount::resolved(path)
-        && resolved != path
-    {
-        places.extend(candidates(filespaces, &resolved));
-    }
-    places
+    let candidates = |path: &Vec<u8>| candidates(filespaces.clone(), path);
+    paths(path).iter().flat_map(candidates).collect()
+}
+
+/// Returns the absolute `path` as it is written, and resolved, if symbolic links above its last
+/// component lead elsewhere. The object itself may be gone.
+pub(crate) fn paths(path: &[u8]) -> Vec<Vec<u8>> {
+    with_resolved(path, path)
+}
+
+/// Does the same for the path of a directory, to which a symbolic link may lead.
+pub(crate) fn directory_paths(path: &[u8]) -> Vec<Vec<u8>> {
+    // With the slash, the last component is followed, too.
+    with_resolved(path, &[path, b"/"].concat())
+}
+
+fn with_resolved(path: &[u8], name: &[u8]) -> Vec<Vec<u8>> {
+    let resolved = sys::mount::resolved(name).ok().filter(|resolved| resolved != path);
+    std::iter::once(path.to_vec()).chain(resolved).collect()
 }
 
 /// Returns the place of the absolute `path` in the innermost filespace that may hold it.
@@ -114,7 +125,10 @@ pub(crate) fn innermost<'a>(
 }
 
 /// Returns the place of the absolute `path` in each filespace that may hold it, innermost first.
-fn candidates<'a>(filespaces: impl Iterator<Item = &'a [u8]>, path: &[u8]) -> Vec<Place> {
+pub(crate) fn candidates<'a>(
+    filespaces: impl Iterator<Item = &'a [u8]>,
+    path: &[u8],
+) -> Vec<Place> {
     let mut places: Vec<Place> = filespaces.filter_map(|name| place(name, path)).collect();
     places.sort_by_key(|place| std::cmp::Reverse(mount_point(&place.filespace).len()));
     places
@@ -195,15 +209,19 @@ mod tests {
             let whole = |place: &Place| absolute_dir(&place.filespace, &place.below());
             places.iter().map(whole).collect()
         };
-        let paths = |paths: &[&str]| -> Vec<Vec<u8>> {
+        let all = |paths: &[&str]| -> Vec<Vec<u8>> {
             let bytes = |path: &&str| top.join(path).as_os_str().as_encoded_bytes().to_vec();
             paths.iter().map(bytes).collect()
         };
-        assert_eq!(found("real/gone"), paths(&["real/gone"]));
-        assert_eq!(found("link/gone"), paths(&["link/gone", "real/gone"]));
-        assert_eq!(found("link/gone/one"), paths(&["link/gone/one", "real/gone/one"]));
+        assert_eq!(found("real/gone"), all(&["real/gone"]));
+        assert_eq!(found("link/gone"), all(&["link/gone", "real/gone"]));
+        assert_eq!(found("link/gone/one"), all(&["link/gone/one", "real/gone/one"]));
         // A link is an object of its own.
-        assert_eq!(found("link"), paths(&["link"]));
+        assert_eq!(found("link"), all(&["link"]));
+        let directory = |path: &str| directory_paths(top.join(path).as_os_str().as_encoded_bytes());
+        assert_eq!(directory("link"), all(&["link", "real"]));
+        assert_eq!(directory("real"), all(&["real"]));
+        assert_eq!(directory_paths(b"/"), [b"/"]);
     }
 
     #[test]

@@ -13,7 +13,9 @@ use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
 use crate::options::{Origin, VersionChoice};
-use crate::path::{absolute, components, directories_above, normalise, places};
+use crate::path::{
+    absolute, candidates, components, directories_above, directory_paths, normalise, paths, places,
+};
 use crate::remains::{has_any, no_archived_match, no_match};
 
 /// Maximum number of paths that a pattern may stand for.
@@ -115,18 +117,20 @@ impl Search<'_> {
         let mut found = BTreeSet::from([Vec::new()]);
         // Names after the last wildcard are looked up at the end.
         let mut is_checked = true;
+        // As in a backup, links are followed before the first wildcard.
+        let mut follows = true;
         let mut parts = components(pattern.as_bytes()).peekable();
         while let Some(component) = parts.next() {
             let for_directories = self.for_directories && parts.peek().is_none();
             match parse(component)? {
-                Component::Directories => return self.below(&found, pattern),
+                Component::Directories => return self.below(&found, pattern, follows),
                 Component::Name(name) => {
                     found = found.iter().map(|path| joined(path, &name)).collect();
                     is_checked = false;
                 }
                 Component::Wild(pattern) => {
-                    found = self.matches(&found, &pattern, for_directories)?;
-                    is_checked = true;
+                    found = self.matches((&found, follows), &pattern, for_directories)?;
+                    (is_checked, follows) = (true, false);
                 }
             }
         }
@@ -143,16 +147,16 @@ impl Search<'_> {
     }
 
     /// Returns the paths directly in `directories` whose names match; with `for_directories` only
-    /// those of directories.
+    /// those of directories. With `follows`, links are followed to the directories.
     fn matches(
         &self,
-        directories: &BTreeSet<Vec<u8>>,
+        (directories, follows): (&BTreeSet<Vec<u8>>, bool),
         pattern: &Pattern,
         for_directories: bool,
     ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
         let mut found = BTreeSet::new();
         for directory in directories {
-            for name in self.names_in(directory, for_directories)? {
+            for name in self.names_in(&stored_paths(directory, follows), for_directories)? {
                 if pattern.matches(&joined(b"", &name)) {
                     add(&mut found, joined(directory, &name))?;
                 }
@@ -161,63 +165,82 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Returns the names of the stored objects and of the filespaces directly in `directory`.
+    /// Returns the names of the stored objects and of the filespaces directly in a directory, which
+    /// has all of `paths`.
     fn names_in(
         &self,
-        directory: &[u8],
+        paths: &[Vec<u8>],
         for_directories: bool,
     ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
-        let within = joined(directory, b"");
-        let mounted = self.filespaces.iter().filter_map(|filespace| {
-            let rest = mount_point(filespace).strip_prefix(&within[..])?;
-            components(rest).next().map(<[u8]>::to_vec)
-        });
-        let mut names: BTreeSet<Vec<u8>> = mounted.collect();
-        let path = if directory.is_empty() { b"/" } else { directory };
-        for place in places(self.filespaces.iter().map(Vec::as_slice), path) {
-            let selection = Selection::of_directory(&place.filespace, place.below());
-            let mut listing = self.link.list(&selection.with_versions(self.which))?;
-            while let Some(entries) = listing.next()? {
-                let entries =
-                    entries.iter().filter(|entry| !for_directories || is_directory(entry));
-                names.extend(entries.map(|entry| entry.object.name.as_bytes().to_vec()));
+        let mut names = BTreeSet::new();
+        for path in paths {
+            let within = with_slash(path);
+            names.extend(self.filespaces.iter().filter_map(|filespace| {
+                let rest = mount_point(filespace).strip_prefix(&within[..])?;
+                components(rest).next().map(<[u8]>::to_vec)
+            }));
+            for place in candidates(self.filespaces.iter().map(Vec::as_slice), path) {
+                let selection = Selection::of_directory(&place.filespace, place.below());
+                let mut listing = self.link.list(&selection.with_versions(self.which))?;
+                while let Some(entries) = listing.next()? {
+                    let entries =
+                        entries.iter().filter(|entry| !for_directories || is_directory(entry));
+                    names.extend(entries.map(|entry| entry.object.name.as_bytes().to_vec()));
+                }
             }
         }
         Ok(names)
     }
 
-    /// Returns all paths below `directories` that match the whole pattern.
+    /// Returns all paths below `directories` that match the whole pattern. With `follows`, links
+    /// are followed to the directories.
     fn below(
         &self,
         directories: &BTreeSet<Vec<u8>>,
         pattern: &Pattern,
+        follows: bool,
     ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
         let mut found = BTreeSet::new();
         for directory in directories {
-            let path = if directory.is_empty() { b"/" } else { &directory[..] };
-            let own = places(self.filespaces.iter().map(Vec::as_slice), path);
-            let own = own.iter().map(Selection::of_subtree);
-            let within = joined(directory, b"");
-            let mounted = self.filespaces.iter().filter(|filespace| {
-                let mount_point = mount_point(filespace);
-                mount_point.starts_with(&within) && mount_point != path
-            });
-            let mounted = mounted.map(|filespace| Selection::of_filespace(filespace));
-            for selection in own.chain(mounted) {
-                let filespace = selection.filespace.clone();
-                let mut listing = self.link.list(&selection.with_versions(self.which))?;
-                while let Some(entries) = listing.next()? {
-                    for entry in entries {
-                        let path = absolute(&filespace, &entry.directory.join(&entry.object.name));
-                        let is_meant = !self.for_directories || is_directory(&entry);
-                        if is_meant && pattern.matches(&path) {
-                            add(&mut found, path)?;
-                        }
+            for path in stored_paths(directory, follows) {
+                self.add_below(&path, or_root(directory), pattern, &mut found)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Adds the paths at and below the directory `path` that match the whole pattern. In the
+    /// pattern and in what is found, `written` stands for `path`.
+    fn add_below(
+        &self,
+        path: &[u8],
+        written: &[u8],
+        pattern: &Pattern,
+        found: &mut BTreeSet<Vec<u8>>,
+    ) -> Result<(), ClientError> {
+        let own = candidates(self.filespaces.iter().map(Vec::as_slice), path);
+        let own = own.iter().map(Selection::of_subtree);
+        let within = with_slash(path);
+        let mounted = self.filespaces.iter().filter(|filespace| {
+            let mount_point = mount_point(filespace);
+            mount_point.starts_with(&within) && mount_point != path
+        });
+        let mounted = mounted.map(|filespace| Selection::of_filespace(filespace));
+        for selection in own.chain(mounted) {
+            let filespace = selection.filespace.clone();
+            let mut listing = self.link.list(&selection.with_versions(self.which))?;
+            while let Some(entries) = listing.next()? {
+                for entry in entries {
+                    let stored = absolute(&filespace, &entry.directory.join(&entry.object.name));
+                    let stored = moved(stored, path, written);
+                    let is_meant = !self.for_directories || is_directory(&entry);
+                    if is_meant && pattern.matches(&stored) {
+                        add(found, stored)?;
                     }
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Returns true if the server has what `path` stands for.
@@ -249,6 +272,33 @@ impl Search<'_> {
             }
         }
         Ok(false)
+    }
+}
+
+/// Returns the paths under which a directory may be stored. With `follows`, a link is followed to
+/// the directory itself, too.
+fn stored_paths(directory: &[u8], follows: bool) -> Vec<Vec<u8>> {
+    let directory = or_root(directory);
+    if follows { directory_paths(directory) } else { paths(directory) }
+}
+
+/// Returns the path of a directory that is empty for the root.
+fn or_root(directory: &[u8]) -> &[u8] {
+    if directory.is_empty() { b"/" } else { directory }
+}
+
+fn with_slash(directory: &[u8]) -> Vec<u8> {
+    if directory == b"/" { directory.to_vec() } else { joined(directory, b"") }
+}
+
+/// Returns the path that `path` has if the directory `from` is called `to`.
+fn moved(path: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
+    if path == from {
+        return to.to_vec();
+    }
+    match path.strip_prefix(&with_slash(from)[..]) {
+        Some(rest) => [&with_slash(to)[..], rest].concat(),
+        None => path,
     }
 }
 
@@ -286,6 +336,20 @@ mod tests {
             (b"/a\\*", true),
         ] {
             assert_eq!(has_wildcards(path), is_wild, "{}", path.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_path_keeps_the_directory_by_which_it_was_named() {
+        for (path, from, to, expected) in [
+            (&b"/real/a"[..], &b"/real"[..], &b"/link"[..], &b"/link/a"[..]),
+            (b"/real", b"/real", b"/link", b"/link"),
+            (b"/a", b"/", b"/link", b"/link/a"),
+            (b"/real/a", b"/real", b"/", b"/a"),
+            (b"/really", b"/real", b"/link", b"/really"),
+            (b"/a/b", b"/a", b"/a", b"/a/b"),
+        ] {
+            assert_eq!(moved(path.to_vec(), from, to), expected);
         }
     }
 
