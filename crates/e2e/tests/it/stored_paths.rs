@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use e2e::clock;
@@ -71,6 +72,48 @@ fn a_path_that_is_gone_names_the_option_that_brings_it_back() {
     never.says("no version of /nowhere/at/all");
     assert_eq!(listed(&scene, "ann/letters/one.txt", &["--at", &before]).len(), 1);
     assert_eq!(listed(&scene, "ann/letters/one.txt", &["--inactive"]).len(), 1);
+}
+
+/// After a removal, nothing was found by a path through a link. A verification found nothing before
+/// it, either.
+#[test]
+fn a_path_through_a_link_finds_what_is_gone() {
+    let scene = letters();
+    let tree = scene.tree.to_str().unwrap();
+    scene
+        .node
+        .run(&["archive", tree, "--json"])
+        .expect(&[0])
+        .counts(&[("failed", 0)]);
+    let link = scene.scratch.join("link");
+    symlink(&scene.tree, &link).unwrap();
+    let through = |rest: &str| format!("{}/{rest}", link.display());
+    let one = through("ann/letters/one.txt");
+    let verify = || scene.node.run(&["verify", &one, "--json"]).expect(&[0]);
+    // One version is of the backup, and one of the archive.
+    verify().counts(&[("versions", 2)]);
+    let letters = scene.tree.join("ann/letters");
+    let remove = || fs::remove_dir_all(&letters).unwrap();
+    remove();
+    verify().counts(&[("versions", 2)]);
+    let patterns = [through("*/letters/o*"), through(".../one.txt"), through("ann/letters/o*")];
+    for path in patterns.iter().chain([&one]) {
+        scene
+            .node
+            .run(&["list", path])
+            .expect(&[0])
+            .says("/source/tree/ann/letters/one.txt");
+        for command in ["restore", "retrieve"] {
+            let back = scene.node.run(&[command, path, "--json"]).expect(&[0]);
+            back.counts(&[("restored", 1), ("failed", 0)]);
+            assert_eq!(fs::read(letters.join("one.txt")).unwrap(), b"1", "{command} {path}");
+            assert!(!letters.join("two.txt").is_file());
+            remove();
+        }
+    }
+    // The link itself is an object of its own, which was not backed up.
+    let itself = link.to_str().unwrap();
+    scene.node.run(&["list", itself]).expect(&[12]).says("no version of");
 }
 
 #[test]
