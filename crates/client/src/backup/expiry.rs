@@ -2,6 +2,7 @@
 //! backup, when their number is known. If most objects of a filespace are missing, its disk is
 //! probably not mounted.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use model::{DirPath, DirectoryDigest, Kind, Name};
@@ -11,7 +12,7 @@ use super::tally::Tally;
 use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::backup::{PageChange, PageKey};
-use crate::path::{absolute, absolute_dir};
+use crate::path::{absolute, absolute_dir, directories_above};
 use crate::virtual_filespaces::VirtualFilespaces;
 
 /// Object that is gone.
@@ -54,10 +55,33 @@ pub(super) fn divide(path: &DirPath, mut gone: Vec<GoneObject>, pages: &[PageKey
     expiries
 }
 
+/// Maximum number of targets that a warning names.
+const NAMED_MAX: usize = 3;
+
+/// Returns the names of the targets in which objects were counted.
+fn shown(filespace: &[u8], targets: &[Vec<u8>]) -> String {
+    let named = targets.iter().take(NAMED_MAX);
+    let named: Vec<_> = named.map(|target| model::escaped(&absolute(filespace, target))).collect();
+    let named = named.join(", ");
+    match targets.len().saturating_sub(NAMED_MAX) {
+        0 => named,
+        count => format!("{named} and {count} more"),
+    }
+}
+
+/// Returns the number of directories above `targets`, which a backup examines, too.
+fn count_above(targets: &[Vec<u8>]) -> u64 {
+    let above: BTreeSet<&[u8]> =
+        targets.iter().flat_map(|target| directories_above(target)).collect();
+    above.len() as u64
+}
+
 /// Expirations of one filespace, at the end of its backup.
 pub(super) struct Expiries<'a> {
     pub(super) link: &'a Link,
     pub(super) filespace: &'a [u8],
+    /// Paths of the targets of the backup from the filespace's root.
+    pub(super) targets: &'a [Vec<u8>],
     pub(super) tally: &'a Tally,
     pub(super) virtual_filespaces: &'a VirtualFilespaces,
     /// Number of objects of the command's earlier filespaces that still exist.
@@ -95,16 +119,16 @@ impl Expiries<'_> {
         let kept = self.kept(gone)?;
         let refuses = policy::expiry_guard::refuses(gone, kept);
         if refuses {
-            let all = gone.saturating_add(kept);
-            let filespace = model::escaped(self.filespace);
+            let all = gone.saturating_add(kept.saturating_sub(count_above(self.targets)));
+            let whole = shown(self.filespace, self.targets);
             self.tally.warn(match self.moved() {
                 None => format!(
-                    "{gone} of {all} objects in {filespace} are gone; they were not expired, \
+                    "{gone} of {all} objects in {whole} are gone; they were not expired, \
                      because this looks like an unmounted disk; if they were deleted, run again \
                      with --confirm-expire"
                 ),
                 Some(place) => format!(
-                    "{gone} of {all} objects in {filespace} are no longer in it; they were not \
+                    "{gone} of {all} objects in {whole} are no longer there; they were not \
                      expired, because there are so many; {} is now a filespace of its own: if \
                      that is meant and nothing else is missing, back it up, and run again with \
                      --confirm-expire",
@@ -176,6 +200,22 @@ mod tests {
     fn page(first: &str, digest: u8) -> PageKey {
         let digest = Some(DirectoryDigest([digest; 16]));
         PageKey { first: first.as_bytes().to_vec(), digest }
+    }
+
+    /// The warning named the whole filespace, although the backup was of one folder in it.
+    #[test]
+    fn a_warning_names_what_was_backed_up() {
+        let targets = |targets: &[&str]| -> Vec<Vec<u8>> {
+            targets.iter().map(|target| target.as_bytes().to_vec()).collect()
+        };
+        let shown = |paths: &[&str]| shown(b"/srv", &targets(paths));
+        assert_eq!(shown(&["/"]), "/srv");
+        assert_eq!(shown(&["/ann", "/bob"]), "/srv/ann, /srv/bob");
+        assert_eq!(shown(&["/a", "/b", "/c", "/d"]), "/srv/a, /srv/b, /srv/c and 1 more");
+        // Neither counts what is above it.
+        let above = |paths: &[&str]| count_above(&targets(paths));
+        assert_eq!((above(&["/"]), above(&["/ann"])), (0, 1));
+        assert_eq!(above(&["/ann/a", "/ann/b", "/bob/a/b"]), 4);
     }
 
     #[test]

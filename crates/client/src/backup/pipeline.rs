@@ -121,13 +121,14 @@ impl Session<'_> {
         outbox: &mut Outbox<'_>,
         journal: Option<&mut ProvenJournal>,
     ) -> Result<Expiries<'_>, ClientError> {
-        let Scope { filespace, .. } = *self.scope;
+        let Scope { filespace, targets, .. } = *self.scope;
         let (link, tally) = (self.context.link, self.tally());
         let virtual_filespaces = &self.context.rules.virtual_filespaces;
         let kept_before = tally.kept.load(Relaxed);
         let of = |pages, is_by_journal| Expiries {
             link,
             filespace,
+            targets,
             tally,
             virtual_filespaces,
             kept_before,

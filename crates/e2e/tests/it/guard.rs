@@ -15,6 +15,9 @@ fn emptied_tree_expires_nothing_until_it_is_confirmed() {
         fs::remove_dir_all(name.unwrap().path()).unwrap();
     }
     let refused = scene.node.backup(&scene.tree, &[]).expect(&[8]).counts(&[("expired", 0)]);
+    // The rest of the file system was not looked at.
+    let gone = format!("{} of {objects} objects in {} are", objects - 1, scene.tree.display());
+    let refused = refused.says(&gone);
     let message = refused.stderr.to_lowercase();
     assert!(
         message.contains("expire"),
