@@ -1,7 +1,8 @@
 //! Parts: directories that an archive has only because they are above one of its paths, and
-//! archives that are incomplete.
+//! directories of archives that are incomplete.
 //!
-//! 1. An archive that has all of a directory comes before archives that have a part of it.
+//! 1. An archive that has all of a directory comes before archives that have a part of it. What an
+//!    incomplete archive has of a directory is a part.
 //! 2. If several archives have parts of a directory, the part of the first of them comes: complete
 //!    ones come first, then newer ones. A warning names the other archives.
 //! 3. A path below another path of the command comes from the archive of that path, if it is there.
@@ -97,10 +98,11 @@ impl Parts {
     ) -> Result<bool, ClientError> {
         let Some(number) = archive_number(&place.filespace) else { return Ok(false) };
         let selection = Selection::of_object(place).with_versions(&options.which);
+        let is_incomplete = self.incomplete.contains(&number);
         let is_part = match stored_directory(link, &selection) {
             // Another node may let this one read an object, but not its directory.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Damaged) => false,
-            found => found?.is_some_and(|state| state.stat.is_above_archived()),
+            found => found?.is_some_and(|found| is_incomplete || found.stat.is_above_archived()),
         };
         if is_part {
             self.note(path, number);
@@ -132,8 +134,32 @@ impl Parts {
     pub(super) fn warnings(&self) -> Vec<String> {
         let met = self.met.lock();
         let incomplete = met.incomplete.iter().map(|number| incomplete_warning(*number));
-        let parts = met.parts.iter().filter_map(|(path, archives)| warning(path, archives));
+        let parts = met.parts.iter();
+        let parts = parts.filter_map(|(path, archives)| self.warning(path, archives));
         incomplete.chain(parts).take(FAILURES_LISTED).collect()
+    }
+
+    /// Returns the warning for the directory `path`, of which `archives` have parts, in the order
+    /// in which they come.
+    fn warning(&self, path: &[u8], archives: &[u64]) -> Option<String> {
+        let [first, others @ ..] = archives else { return None };
+        let name = |number: &u64| match self.incomplete.contains(number) {
+            true => format!("{number} (incomplete)"),
+            false => number.to_string(),
+        };
+        let named: Vec<String> = others.iter().take(NAMED_MAX).map(name).collect();
+        let further = match others.len() - named.len() {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        let (path, named) = (escaped(path), named.join(", "));
+        let has = if others.len() == 1 { "archive" } else { "archives" };
+        (!others.is_empty()).then(|| {
+            format!(
+                "none of these archives has all of {path}: this is the part in archive {first}; \
+                 --archive brings the part in {has} {named}{further}"
+            )
+        })
     }
 }
 
@@ -146,28 +172,9 @@ fn is_divided(options: &RestoreOptions, origins: &[Vec<Vec<u8>>]) -> bool {
 
 fn incomplete_warning(number: u64) -> String {
     format!(
-        "archive {number} is incomplete, because the command that makes it has not ended: it may \
-         lack objects"
+        "archive {number} may lack objects: it is incomplete, because the command that makes it \
+         was interrupted, or is still running"
     )
-}
-
-/// Returns the warning for the directory `path`, of which `archives` have parts, in the order in
-/// which they come.
-fn warning(path: &[u8], archives: &[u64]) -> Option<String> {
-    let [newest, others @ ..] = archives else { return None };
-    let named: Vec<String> = others.iter().take(NAMED_MAX).map(u64::to_string).collect();
-    let further = match others.len() - named.len() {
-        0 => String::new(),
-        count => format!(" and {count} more"),
-    };
-    let (path, named) = (escaped(path), named.join(", "));
-    let has = if others.len() == 1 { "archive" } else { "archives" };
-    (!others.is_empty()).then(|| {
-        format!(
-            "none of these archives has all of {path}: this is the part in archive {newest}; \
-             --archive brings the part in {has} {named}{further}"
-        )
-    })
 }
 
 #[cfg(test)]
@@ -272,18 +279,21 @@ mod tests {
         let from_archive = |number| from(&model::archive_filespace(number, b"/"));
         assert_eq!(from(b"/"), [""; 0]);
         assert_eq!(from_archive(3), [""; 0]);
-        let warning = "archive 4 is incomplete, because the command that makes it has not ended: \
-                       it may lack objects";
+        let warning = "archive 4 may lack objects: it is incomplete, because the command that \
+                       makes it was interrupted, or is still running";
         assert_eq!(from_archive(4), [warning]);
         assert_eq!(from_archive(4), [warning]);
     }
 
     #[test]
     fn a_warning_names_a_few_archives() {
-        assert_eq!(warning(b"/a", &[7]), None);
-        let one = warning(b"/a", &[7, 6]).expect("a warning");
+        let parts = Parts::new(BTreeSet::from([5]));
+        let warning = |archives: &[u64]| parts.warning(b"/a", archives);
+        assert_eq!(warning(&[7]), None);
+        let one = warning(&[7, 6]).expect("a warning");
         assert!(one.ends_with("the part in archive 6"), "{one}");
-        let many = warning(b"/a", &[9, 8, 7, 6, 5, 4, 3, 2]).expect("a warning");
-        assert!(many.ends_with("the part in archives 8, 7, 6, 5, 4 and 2 more"), "{many}");
+        let many = warning(&[9, 8, 7, 6, 5, 4, 3, 2]).expect("a warning");
+        let others = "the part in archives 8, 7, 6, 5 (incomplete), 4 and 2 more";
+        assert!(many.ends_with(others), "{many}");
     }
 }
