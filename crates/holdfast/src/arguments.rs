@@ -1,7 +1,9 @@
 //! The command line: parsed into [`Arguments`], or refused with a hint.
 
+mod numbers;
 mod words;
 
+use std::error::Error as _;
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -99,7 +101,7 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             format!("'{command}' needs a command after it")
         }
-        _ => first_paragraph(&error.to_string()),
+        _ => refusal_of(error),
     };
     let help = format!("try '{command} --help'");
     let suggested = match unknown_command(error) {
@@ -182,6 +184,16 @@ fn act_before_object(
         return found;
     }
     within(ADMINISTRATION, whole.find_subcommand("admin")?)
+}
+
+/// Returns clap's message on one line, with the rule for a number that it refuses.
+fn refusal_of(error: &clap::Error) -> String {
+    let message = first_paragraph(&error.to_string());
+    let reworded = error.source().and_then(|source| {
+        let before = message.strip_suffix(&source.to_string())?;
+        Some(format!("{before}{}", numbers::plain_reason(source)?))
+    });
+    reworded.unwrap_or(message)
 }
 
 /// Returns clap's message without its advice, on one line.
@@ -534,6 +546,7 @@ mod tests {
             "backup /home --compresion 3",
             "backup /home --compression 20",
             "backup /home --resourceutilization many",
+            "find x --limit 0",
             "backup --filelist /tmp/list /home",
             "restore",
             "restore /x --at the-day-before",

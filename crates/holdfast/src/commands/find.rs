@@ -37,7 +37,12 @@ pub(crate) struct Args {
     #[arg(long, alias = "all")]
     inactive: bool,
     /// Maximum number of versions
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     limit: u64,
     #[command(flatten)]
     link: LinkArgs,

@@ -100,7 +100,12 @@ struct ListArgs {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     to: Option<ServerTime>,
     /// Maximum number of events
-    #[arg(long, value_name = "N", default_value_t = LISTED_MAX)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = LISTED_MAX,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     limit: u32,
 }
 

@@ -39,7 +39,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", value_parser = values::not_empty)]
     text: Option<String>,
     /// Maximum number of events
-    #[arg(long, value_name = "N", default_value_t = LISTED_MAX)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = LISTED_MAX,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     limit: u32,
 }
 

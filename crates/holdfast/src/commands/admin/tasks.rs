@@ -23,7 +23,12 @@ Example:
   holdfast admin --server /srv/holdfast tasks --cancel 17")]
 pub(crate) struct Args {
     /// Maximum number of runs
-    #[arg(long, value_name = "N", default_value_t = LISTED_MAX)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = LISTED_MAX,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     limit: u32,
     /// Cancel the run with this number: it ends after what it does at the moment, and the task does
     /// not begin again for an hour
