@@ -236,6 +236,9 @@ fn command_meant(
     }
     let exact = elsewhere(whole, &|name| name == word, after);
     if !exact.is_empty() {
+        if let Some(list) = list_in(group, word, after) {
+            return Some(question(&[format!("{named} {list}")]));
+        }
         let all = [lists_elsewhere(whole, word, after), exact.clone()].concat();
         if let Some(found) = few(all).or_else(|| few(exact)) {
             return Some(question(&found));
@@ -298,6 +301,14 @@ fn plural_in(named: &str, group: &clap::Command, word: &str, after: &[OsString])
         Some(_) => Some(format!("{path} list")),
         None => Some(path),
     }
+}
+
+/// Returns the command of `group` that lists what `word` is called, as in `agent schedules`. Words
+/// `after` it ask for something else.
+fn list_in<'a>(group: &'a clap::Command, word: &str, after: &[OsString]) -> Option<&'a str> {
+    let is_last = after.first().is_none_or(|next| next.as_encoded_bytes().starts_with(b"-"));
+    let is_list = |name: &&str| name.strip_suffix('s') == Some(word);
+    names_in(group).into_iter().find(is_list).filter(|_| is_last)
 }
 
 /// Returns the commands anywhere of which `word` is the plural, which asks for their lists.
@@ -505,6 +516,8 @@ mod tests {
             "eventt",
             "evnts",
             "schedule defin",
+            "agent schedule",
+            "agent schedule define",
             "admin event shw 3",
             "admin --server /srv schedules lst",
             "schedule list",
