@@ -578,8 +578,13 @@ fn list(schedules: &[Schedule], context: &mut Context) {
         context.output.note("There is no schedule.");
         return;
     }
+    context.output.text(&table_text(schedules));
+}
+
+fn table_text(schedules: &[Schedule]) -> String {
     let columns = [
         ("Schedule", Align::Left),
+        ("Domain", Align::Left),
         ("Action", Align::Left),
         ("Times", Align::Left),
         ("Zone", Align::Left),
@@ -587,32 +592,32 @@ fn list(schedules: &[Schedule], context: &mut Context) {
         ("Next run", Align::Left),
         ("Followed by", Align::Left),
     ];
-    let row = |schedule: &Schedule| {
-        let definition = &schedule.definition;
-        let next = match runs(definition) {
-            Ok(runs) => next_words(definition, runs.first()),
-            Err(_) => "unknown time zone".to_owned(),
-        };
-        let followers = match definition.place() {
-            Place::Server => "the server".to_owned(),
-            Place::Node => {
-                let names: Vec<String> = schedule.followers.iter().map(follower_words).collect();
-                names.join(", ")
-            }
-        };
-        [
-            schedule.name.clone(),
-            definition.action.work.name().to_owned(),
-            timing::starts_words(&definition.timing.starts),
-            definition.zone.clone(),
-            timing::minutes_words(definition.timing.window_minutes),
-            next,
-            followers,
-        ]
+    table::render(columns, &schedules.iter().map(row).collect::<Vec<_>>())
+}
+
+fn row(schedule: &Schedule) -> [String; 8] {
+    let definition = &schedule.definition;
+    let next = match runs(definition) {
+        Ok(runs) => next_words(definition, runs.first()),
+        Err(_) => "unknown time zone".to_owned(),
     };
-    context
-        .output
-        .text(&table::render(columns, &schedules.iter().map(row).collect::<Vec<_>>()));
+    let followers = match definition.place() {
+        Place::Server => "the server".to_owned(),
+        Place::Node => {
+            let names: Vec<String> = schedule.followers.iter().map(follower_words).collect();
+            names.join(", ")
+        }
+    };
+    [
+        schedule.name.clone(),
+        schedule.domain.clone().unwrap_or_default(),
+        definition.action.work.name().to_owned(),
+        timing::starts_words(&definition.timing.starts),
+        definition.zone.clone(),
+        timing::minutes_words(definition.timing.window_minutes),
+        next,
+        followers,
+    ]
 }
 
 /// Returns when a schedule runs next, by the same clock as its times.
@@ -738,13 +743,35 @@ mod tests {
         assert!(note.ends_with(&format!("as before: 1 node: {words}.")), "{note}");
     }
 
-    /// The times were those of the schedule's zone, and the next run that of the machine's.
-    #[test]
-    fn the_next_run_is_in_the_zone_of_the_schedule() {
+    fn definition() -> Definition {
         let body = r#"{"action": {"work": "expire"}, "zone": "Asia/Tokyo", "priority": 5,
             "retries": 0, "retry_pause_minutes": 1,
             "timing": {"starts": {"once": 0}, "window_minutes": 60, "spread_percent": 0}}"#;
-        let mut definition: Definition = serde_json::from_str(body).expect("a definition");
+        serde_json::from_str(body).expect("a definition")
+    }
+
+    #[test]
+    fn a_list_names_the_domain_of_a_schedule() {
+        let at = ServerTime(0);
+        let schedule = Schedule {
+            name: "nightly".to_owned(),
+            definition: definition(),
+            followers: Vec::new(),
+            domain: Some("LAB".to_owned()),
+            since: at,
+            changed: at,
+            changed_by: String::new(),
+        };
+        let text = table_text(&[schedule]);
+        let words: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+        assert_eq!(words, [["Schedule", "Domain"], ["nightly", "LAB"]]);
+    }
+
+    /// The times were those of the schedule's zone, and the next run that of the machine's.
+    #[test]
+    fn the_next_run_is_in_the_zone_of_the_schedule() {
+        let mut definition = definition();
         let planned = ServerTime(0);
         let next = Occurrence { planned, opens: planned, closes: planned };
         assert_eq!(next_words(&definition, Some(&next)), "1970-01-01 09:00:00");
