@@ -308,6 +308,7 @@ fn put(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let is_new = old.is_none();
+    let whole = whole_note(definition, old);
     definition.check().map_err(|error| CommandError::new(error.to_string()))?;
     if is_new {
         let checked = store::check_name(name, "a schedule");
@@ -332,6 +333,7 @@ fn put(
             changed_by: String::new(),
         };
         show(&schedule, &[], &runs, context);
+        whole.into_iter().for_each(|note| context.output.note(note));
         context.output.note("Nothing was changed (--dry-run).");
         return Ok(DONE);
     }
@@ -349,6 +351,7 @@ fn put(
         text.push_str(" It never runs: its times are over, or no run is allowed at them.");
     }
     tell(&schedule, &runs, &text, context);
+    whole.into_iter().for_each(|note| context.output.note(note));
     // The nodes are asked for a note only: the schedule is stored without it.
     if !schedule.followers.is_empty()
         && let Ok(nodes) = admin.nodes(None)
@@ -356,6 +359,20 @@ fn put(
         note_late(&nodes, (&schedule, &schedule.followers), old.iter().chain(&runs).min(), context);
     }
     Ok(DONE)
+}
+
+/// Returns what is said about backups that name nothing, unless `old`, the definition before, named
+/// nothing either.
+fn whole_note(definition: &Definition, old: Option<&Definition>) -> Option<&'static str> {
+    let names_nothing = |definition: &Definition| {
+        let Action { work, objects, .. } = &definition.action;
+        matches!(work, Work::Incremental | Work::Selective | Work::Full) && objects.is_empty()
+    };
+    let is_known = old.is_some_and(names_nothing);
+    (names_nothing(definition) && !is_known).then_some(
+        "The schedule names no object: each node backs up what 'holdfast backup' without a path \
+         would, by default all of its local file systems.",
+    )
 }
 
 /// Says which of the nodes among `followers` hear of a change too late for the next run.
@@ -748,6 +765,24 @@ mod tests {
             "retries": 0, "retry_pause_minutes": 1,
             "timing": {"starts": {"once": 0}, "window_minutes": 60, "spread_percent": 0}}"#;
         serde_json::from_str(body).expect("a definition")
+    }
+
+    /// Without its last object, a schedule went over to the whole machine without a word.
+    #[test]
+    fn a_backup_that_names_nothing_is_told() {
+        let of = |work, objects: &[&str]| {
+            let objects =
+                objects.iter().map(|text| policy::schedule::Word(text.as_bytes().to_vec()));
+            let action = Action { work, objects: objects.collect(), options: Vec::new() };
+            Definition { action, ..definition() }
+        };
+        let (whole, part) = (of(Work::Incremental, &[]), of(Work::Incremental, &["/etc"]));
+        assert!(whole_note(&whole, Some(&part)).is_some());
+        assert!(whole_note(&whole, Some(&of(Work::Verify, &[]))).is_some());
+        assert!(whole_note(&whole, None).is_some());
+        assert_eq!(whole_note(&whole, Some(&whole)), None);
+        assert_eq!(whole_note(&part, None), None);
+        assert_eq!(whole_note(&of(Work::Verify, &[]), None), None);
     }
 
     #[test]
