@@ -330,6 +330,12 @@ pub fn cancel(catalog: &dyn Catalog, number: u64, author: &str) -> Result<(), St
     let unknown = || StoreError::conflict(format!("this server does not know '{}'", run.task));
     let task = Task::of_name(&run.task).ok_or_else(unknown)?;
     let value = i64::try_from(number).expect("the catalogue counts so far");
+    if catalog.mark(task.mark())? == Some(value) {
+        return Err(StoreError::conflict(format!(
+            "run {number} of '{}' is cancelled already; it ends after what it does at the moment",
+            run.task
+        )));
+    }
     let (actor, what) = (author.to_owned(), "task cancelled".to_owned());
     let event = EventRow { time: sys::clock::now(), actor, what, details: task.name().to_owned() };
     let wish = Write::SetMark { name: task.mark(), value };
@@ -397,6 +403,8 @@ mod tests {
             assert_eq!((seen.progress, seen.is_cancelled), (Some(json!({ "done": 7 })), false));
             cancel(&catalog, seen.logged.number, "anna").expect("is noted");
             assert!(sight().is_cancelled);
+            let again = cancel(&catalog, seen.logged.number, "anna").expect_err("is refused");
+            assert!(again.to_string().contains("is cancelled already"), "{again}");
             open.looked = None;
             assert!(!open.goes_on(|| json!({ "done": 8 })));
             Err::<(), _>(StoreError::cancelled("the run was cancelled"))
