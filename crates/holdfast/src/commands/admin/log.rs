@@ -1,5 +1,7 @@
 //! `holdfast admin log`: deletions and changes, and who made them.
 
+use std::collections::BTreeSet;
+
 use client::admin::{Admin, Event, LogFilter};
 use model::ServerTime;
 use serde::Serialize;
@@ -9,6 +11,9 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
 use crate::{moment, values};
+
+/// Number of events whose kinds are named if none has the kind that is wanted.
+const KINDS_LOOKED_AT: u32 = 1000;
 
 /// List deletions and changes by administrators, nodes and the server itself, newest first
 ///
@@ -84,11 +89,27 @@ pub(super) fn run(
         context.output.note("Nothing has happened yet.");
     } else {
         context.output.note("No event matches.");
+        if let Some(kind) = &filter.kind {
+            let others = admin.events(&LogFilter::default(), KINDS_LOOKED_AT)?;
+            if let Some(note) = kinds_note(kind, &others) {
+                context.output.note(&note);
+            }
+        }
     }
     if let Some(note) = cut_note(events.len(), limit) {
         context.output.note(&note);
     }
     Ok(DONE)
+}
+
+/// Returns what is said about `kind`, if none of the newest events of the log is of this kind.
+fn kinds_note(kind: &str, newest: &[Event]) -> Option<String> {
+    let kinds: BTreeSet<&str> = newest.iter().map(|event| event.action.as_str()).collect();
+    let is_known = kinds.iter().any(|known| known.contains(kind));
+    let kinds: Vec<&str> = kinds.into_iter().collect();
+    (!is_known && !kinds.is_empty()).then(|| {
+        format!("Kinds of the last events, of which --kind takes a part: {}.", kinds.join(", "))
+    })
 }
 
 fn table(events: &[Event]) -> String {
@@ -103,4 +124,26 @@ fn table(events: &[Event]) -> String {
         [time, event.actor.clone(), event.action.clone(), event.details.clone()]
     };
     table::render(columns, &events.iter().map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kind that does not exist looked like one that had not happened.
+    #[test]
+    fn an_unknown_kind_is_told_from_the_known_ones() {
+        let event = |action: &str| Event {
+            number: 1,
+            time: ServerTime(0),
+            actor: "anna".to_owned(),
+            action: action.to_owned(),
+            details: String::new(),
+        };
+        let newest = ["node locked", "node added", "node locked"].map(event);
+        let note = kinds_note("nonsense", &newest).expect("a note");
+        assert!(note.ends_with(": node added, node locked."), "{note}");
+        assert_eq!(kinds_note("lock", &newest), None, "other conditions leave the events out");
+        assert_eq!(kinds_note("nonsense", &[]), None);
+    }
 }
