@@ -401,7 +401,7 @@ fn mark(active: &PolicySet, draft: &PolicySet) -> String {
 fn draft_of(domain: &PolicyDomain) -> Result<&PolicySet, StoreError> {
     domain.draft.as_ref().ok_or_else(|| {
         StoreError::conflict(format!(
-            "domain {} has no draft; 'policy class', 'policy default' and others make one",
+            "domain {} has no draft of its policy; a change of the policy makes one",
             domain.name
         ))
     })

@@ -40,7 +40,8 @@ fn domain(server: &TestServer) -> PolicyDomain {
 fn a_draft_changes_nothing_before_it_is_activated() {
     let server = TestServer::new();
     let before = domain(&server).active;
-    refused(activate(&server.store, DOMAIN, true, ADMINISTRATOR), "has no draft");
+    let no_draft = "has no draft of its policy; a change of the policy makes one";
+    refused(activate(&server.store, DOMAIN, true, ADMINISTRATOR), no_draft);
     refused(simulate(&server.store, DOMAIN, &mut |_| true), "has no draft");
     let review = do_edit(&server, class("WEEKLY", keeping(9)));
     assert!(!review.differences.is_empty() && review.problem.is_none());

@@ -166,7 +166,7 @@ fn put_new(
     };
     store.catalog.add_schedule(&row).map_err(|error| match error {
         catalog::CatalogError::Exists { .. } => StoreError::conflict(format!(
-            "schedule {name} exists already; change it with 'holdfast admin schedule update'"
+            "schedule {name} exists already; change it, or choose another name"
         )),
         error => error.into(),
     })?;
@@ -303,9 +303,9 @@ pub fn dissociate(
     let schedule = find(store, name)?;
     for follower in followers {
         if !store.catalog.dissociate(name, follower)? {
+            let follower = names(store, std::slice::from_ref(follower))?;
             return Err(StoreError::not_found(format!(
-                "schedule {} is not associated with them; 'holdfast admin schedule show {0}' shows \
-                 with whom it is",
+                "schedule {} is not associated with {follower}",
                 schedule.row.name
             )));
         }

@@ -69,7 +69,9 @@ fn a_node_follows_by_its_name_its_label_and_its_domain() {
     for name in ["ByNode", "ByLabel", "ByDomain"] {
         add(store, name, &hourly("incremental"), "anna").expect("is added");
     }
-    refused(add(store, "bynode", &hourly("incremental"), "anna"), "exists already");
+    // Programs that send requests have no commands of administrators.
+    let taken = "exists already; change it, or choose another name";
+    refused(add(store, "bynode", &hourly("incremental"), "anna"), taken);
     refused(add(store, "two words", &hourly("incremental"), "anna"), "cannot be the name");
     associate(store, "bynode", &[Follower::Node(a.id)], "anna").expect("is associated");
     associate(store, "bylabel", &[Follower::Label("web".to_owned())], "anna")
@@ -87,7 +89,7 @@ fn a_node_follows_by_its_name_its_label_and_its_domain() {
     assert_eq!(ended.followers, []);
     refused(
         dissociate(store, "ByDomain", &[Follower::Domain(a.domain)], "anna"),
-        "is not associated",
+        "schedule ByDomain is not associated with domain STANDARD",
     );
     assert_eq!(plan_names(store, &a), ["ByNode"]);
     remove(store, "BYNODE", "anna").expect("is removed");
