@@ -154,8 +154,9 @@ fn controllable(
     };
     let open = EventFilter { states: OPEN.to_vec(), ..all.clone() };
     let mut events = store.catalog.scheduled_events(&open, None, usize::MAX)?;
+    let is_cancelled = |event: &ScheduledEvent| event.control == Some(Control::Cancel);
+    events.retain(|event| !is_cancelled(event));
     if control != Control::Cancel {
-        events.retain(|event| event.control != Some(Control::Cancel));
         return Ok(events);
     }
     let rows = store.catalog.schedules()?;
@@ -169,7 +170,7 @@ fn controllable(
     };
     let failed = EventFilter { states, closes_after: Some(sys::clock::now()), ..all };
     let mut failed = store.catalog.scheduled_events(&failed, None, usize::MAX)?;
-    failed.retain(|event| event.attempt <= definition.retries);
+    failed.retain(|event| event.attempt <= definition.retries && !is_cancelled(event));
     events.extend(failed);
     Ok(events)
 }

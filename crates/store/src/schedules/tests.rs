@@ -521,7 +521,9 @@ fn a_cancellation_is_in_the_plan_until_the_window_closes_and_is_final() {
     let name = run_now(store, std::slice::from_ref(&node), &hourly("verify"), "anna");
     let target = EventTarget { schedule: name.expect("is started"), node: None };
     assert_eq!(control(store, &target, Control::Cancel, "anna").expect("is cancelled"), 1);
-    refused(control(store, &target, Control::Resume, "anna"), "that is not cancelled");
+    for wish in [Control::Resume, Control::Cancel] {
+        refused(control(store, &target, wish, "anna"), "that is not cancelled");
+    }
 }
 
 /// A node that got the label of a schedule made up at once for a window before that.
