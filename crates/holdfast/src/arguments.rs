@@ -188,12 +188,27 @@ fn act_before_object(
 
 /// Returns clap's message on one line, with the rule for a number that it refuses.
 fn refusal_of(error: &clap::Error) -> String {
+    if let Some(number) = negative_number(error) {
+        return format!("no negative number is taken here: '{number}'");
+    }
     let message = first_paragraph(&error.to_string());
     let reworded = error.source().and_then(|source| {
         let before = message.strip_suffix(&source.to_string())?;
         Some(format!("{before}{}", numbers::plain_reason(source)?))
     });
     reworded.unwrap_or(message)
+}
+
+/// Returns the negative number that clap takes for an unknown option.
+fn negative_number(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => {
+            // -0 is short for --null.
+            let number = word.strip_prefix('-')?.parse::<u64>().ok()?;
+            (number > 0).then_some(word.as_str())
+        }
+        _ => None,
+    }
 }
 
 /// Returns clap's message without its advice, on one line.
@@ -560,6 +575,7 @@ mod tests {
             "backup /home --compression 20",
             "backup /home --resourceutilization many",
             "find x --limit 0",
+            "find x --limit -5",
             "backup --filelist /tmp/list /home",
             "restore",
             "restore /x --at the-day-before",
