@@ -18,8 +18,11 @@ pub fn parse_bytes(text: &str, unit: u64) -> Result<u64, SizeError> {
     let text = without_byte(text);
     let (digits, unit) = match text.char_indices().next_back() {
         Some((at, letter)) if letter.is_ascii_alphabetic() => {
-            let power = "KMGT".find(letter.to_ascii_uppercase()).ok_or(SizeError::Unit)?;
-            (&text[..at], 1 << (10 * (power + 1)))
+            let digits = &text[..at];
+            let has_number = digits.ends_with(|last: char| last.is_ascii_digit());
+            let wrong = if has_number { SizeError::Unit } else { SizeError::Number };
+            let power = "KMGT".find(letter.to_ascii_uppercase()).ok_or(wrong)?;
+            (digits, 1 << (10 * (power + 1)))
         }
         _ => (text, unit),
     };
@@ -76,7 +79,9 @@ mod tests {
             ("8X", SizeError::Unit),
             ("64XB", SizeError::Unit),
             ("64i", SizeError::Unit),
-            ("B", SizeError::Unit),
+            ("B", SizeError::Number),
+            ("x", SizeError::Number),
+            ("large", SizeError::Number),
             ("99999999999T", SizeError::TooLarge),
             ("99999999999.5T", SizeError::TooLarge),
         ] {
