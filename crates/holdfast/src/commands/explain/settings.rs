@@ -12,20 +12,19 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::report::FileSystemDocument;
 use crate::settings::typed;
+use crate::spelling;
 use crate::table::{self, Align};
 
 const COMMAND: &str = "holdfast explain";
+/// Maximum number of options that a message names for the beginning of their names.
+const NAMED_MAX: usize = 4;
 
 /// Explains the settings with these names; all of them if there is no name.
 pub(super) fn run(names: &[String], context: &mut Context) -> Result<u8, CommandError> {
-    let named = names.iter().filter(|name| !name.is_empty()).map(|name| {
-        find(name).ok_or_else(|| {
-            let message = format!(
-                "there is no option '{name}'; 'holdfast explain --option' lists all options"
-            );
-            CommandError::usage(&message, COMMAND)
-        })
-    });
+    let named = names
+        .iter()
+        .filter(|name| !name.is_empty())
+        .map(|name| find(name).ok_or_else(|| CommandError::usage(&unknown(name), COMMAND)));
     let named: Vec<&Setting> = named.collect::<Result<_, _>>()?;
     let home = context.home()?;
     let unreached = context.client().err();
@@ -52,6 +51,22 @@ pub(super) fn run(names: &[String], context: &mut Context) -> Result<u8, Command
     }
     standing.unheard().iter().for_each(|line| context.output.note(line));
     Ok(DONE)
+}
+
+/// Returns the message for an option that does not exist.
+fn unknown(name: &str) -> String {
+    let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+    let longer: Vec<&str> = names.iter().copied().filter(|known| known.starts_with(name)).collect();
+    let meant = match longer.len() {
+        1..=NAMED_MAX => longer,
+        _ => spelling::similar(name, &names).into_iter().collect(),
+    };
+    let meant: Vec<String> = meant.iter().map(|meant| format!("'{meant}'")).collect();
+    let question = match meant.is_empty() {
+        true => String::new(),
+        false => format!("did you mean {}? ", meant.join(" or ")),
+    };
+    format!("there is no option '{name}'; {question}'holdfast explain --option' lists all options")
 }
 
 /// All settings in a table.
@@ -158,5 +173,22 @@ fn document<'a>(
         commands: setting.commands,
         meaning: setting.meaning,
         file_systems: mounts.iter().map(FileSystemDocument::new).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_is_named_with_those_that_are_meant() {
+        for (name, meant) in [
+            ("compresion", "; did you mean 'compression'? '"),
+            ("limit-rate", "; did you mean 'limit-rate-receive' or 'limit-rate-send'? '"),
+            ("verexists", "; 'holdfast explain --option' lists"),
+        ] {
+            let message = unknown(name);
+            assert!(message.contains(meant), "{message}");
+        }
     }
 }
