@@ -34,7 +34,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let number = args.target.as_deref().and_then(number_of);
     if let (Some(path), None) = (&args.target, number) {
-        return undelete_paths(&[path.into()], false, context);
+        return undelete_paths(&[path.into()], false, context).map_err(with_other_meaning);
     }
     let waiter = context.waiter(&args.link)?;
     let shown = match number {
@@ -62,6 +62,17 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         context.output.text(&text(&shown));
     }
     Ok(DONE)
+}
+
+/// Returns the error about a path with the way for those who mean a deletion at the server.
+fn with_other_meaning(error: CommandError) -> CommandError {
+    match error.hint {
+        Some(_) => error,
+        None => error.with_hint(
+            "a path is that of a migrated file; deletions of 'holdfast delete' have numbers, which \
+             'holdfast undelete' without a path lists",
+        ),
+    }
 }
 
 /// The number of a deletion; `None` for a path.
@@ -92,6 +103,15 @@ fn text(deletions: &[DeletionSummary]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Somebody who had deleted a path at the server was told to start space management.
+    #[test]
+    fn a_path_that_cannot_come_back_leads_to_the_deletions() {
+        let error = with_other_meaning(CommandError::new("space management is not running"));
+        assert!(error.hint.expect("a hint").contains("deletions of 'holdfast delete'"));
+        let error = with_other_meaning(CommandError::new("no").with_hint("own"));
+        assert_eq!(error.hint.as_deref(), Some("own"));
+    }
 
     #[test]
     fn a_number_names_a_deletion_and_everything_else_a_path() {
