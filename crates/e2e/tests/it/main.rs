@@ -117,6 +117,8 @@ mod oidc;
 #[cfg(test)]
 mod ownership;
 #[cfg(test)]
+mod package_scripts;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod passwords;
