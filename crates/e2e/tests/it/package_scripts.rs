@@ -1,9 +1,11 @@
 //! Scripts of the packages for Debian, without an installation: `make vm-test` installs them.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use e2e::harness::Tmpfs;
 use e2e::scratch::Scratch;
 use e2e::skip;
 
@@ -50,4 +52,72 @@ fn an_upgrade_restarts_each_unit_and_a_removal_stops_it() {
         assert!(calls("postinst", "$_dh_action"), "{unit} is restarted by an upgrade");
         assert!(calls("prerm", "stop"), "{unit} is stopped by a removal");
     }
+}
+
+/// A folder of a server whose package is purged.
+struct Purged {
+    scratch: Scratch,
+    folder: PathBuf,
+}
+
+impl Purged {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let folder = scratch.folder("server");
+        Self { scratch, folder }
+    }
+
+    /// Purges the package with this answer to the question whether the data go. Returns what the
+    /// script has printed.
+    #[track_caller]
+    fn purge(&self, answer: &str) -> String {
+        let debconf = self.scratch.join("confmodule");
+        let functions =
+            format!("db_input() {{ :; }}; db_go() {{ :; }}; db_get() {{ RET={answer}; }}");
+        fs::write(&debconf, functions).expect("is written");
+        let script = fs::read_to_string(debian().join("holdfast-server.postrm")).expect("is read");
+        let script = script
+            .replace("/usr/share/debconf/confmodule", &debconf.display().to_string())
+            .replace("/var/lib/holdfast", &self.folder.display().to_string());
+        let run = Command::new("sh").args(["-c", &script, "postrm", "purge"]).output();
+        let run = run.expect("sh runs");
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "the purge ends: {said}");
+        said
+    }
+}
+
+#[test]
+fn a_purge_removes_the_data_of_the_server_if_the_answer_is_yes() {
+    let purged = Purged::new();
+    fs::write(purged.folder.join("server.toml"), "").expect("is written");
+    let said = purged.purge("false");
+    assert!(said.contains("The data of the Holdfast server stay in"), "{said}");
+    assert!(purged.folder.join("server.toml").is_file());
+    assert_eq!(purged.purge("true"), "");
+    assert!(!purged.folder.is_dir());
+}
+
+/// `rm` fails at a mount point. The package stayed in a state that only an administrator ends.
+#[test]
+fn a_purge_ends_where_the_folder_of_the_server_is_a_mount_point() {
+    let purged = Purged::new();
+    let Some(mount) = Tmpfs::mount(&purged.folder, "size=1m") else {
+        return skip::say("this machine cannot mount a tmpfs");
+    };
+    fs::write(mount.path().join("server.toml"), "").expect("is written");
+    let said = purged.purge("true");
+    assert!(said.contains("stays, because it could not be removed"), "{said}");
+    assert!(!purged.folder.join("server.toml").is_file());
+}
+
+#[test]
+fn a_purge_removes_the_data_that_a_link_leads_to() {
+    let mut purged = Purged::new();
+    let link = purged.scratch.join("link");
+    symlink(&purged.folder, &link).expect("is made");
+    let folder = std::mem::replace(&mut purged.folder, link);
+    assert_eq!(purged.purge("true"), "");
+    assert!(!folder.is_dir());
+    assert!(!purged.folder.is_symlink());
 }
