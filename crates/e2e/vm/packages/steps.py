@@ -146,8 +146,9 @@ def step_look(state):
     check("_holdfast" in out("bash", "-c", bash), "bash completes")
     zsh = "autoload -U compinit; compinit -u -D; print $_comps[holdfast]"
     check("_holdfast" in out("zsh", "-c", zsh), "zsh completes")
-    found = out("fish", "-c", "complete --do-complete 'holdfast admin sched'")
-    check("schedule" in found, "fish completes", found)
+    for words, completed in (("sched", "schedule"), ("schedule define --act", "--action")):
+        found = out("fish", "-c", f"complete --do-complete 'holdfast admin {words}'")
+        check(completed in found, f"fish completes {completed}", found)
 
 
 def step_journal(state):

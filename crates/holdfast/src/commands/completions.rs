@@ -1,5 +1,7 @@
 //! `holdfast completions`: the script with which a shell completes command lines.
 
+mod fish;
+
 use clap_complete::Shell;
 
 use crate::context::Context;
@@ -22,7 +24,10 @@ pub(super) fn run(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, definition, "holdfast", &mut script);
+    match args.shell {
+        Shell::Fish => script.extend(fish::script(definition).into_bytes()),
+        shell => clap_complete::generate(shell, definition, "holdfast", &mut script),
+    }
     context.output.script(&script);
     Ok(DONE)
 }
