@@ -467,6 +467,32 @@ def repack(path, to, folder):
     run("dpkg-deb", "--root-owner-group", "--build", tree, folder / f"{name}_{to}_{rest}")
 
 
+def step_dsmcad(state):
+    """Where a site has chosen dsmcad, an upgrade restarts it, and a removal stops it."""
+    host, port = machine.ADDRESS.split(":")
+    options = HOME / "tsm"
+    options.mkdir()
+    (options / "dsm.opt").touch()
+    (options / "dsm.sys").write_text(
+        f"SERVERNAME here\nTCPSERVERADDRESS {host}\nTCPPORT {port}\nNODENAME web2\n"
+        "PASSWORDACCESS GENERATE\nMANAGEDSERVICES SCHEDULE\n")
+    apt("install", *files(PRESENT, "holdfast-tsm"))
+    check(not is_active("dsmcad"), "an installation starts no second agent")
+    run("systemctl", "disable", "--now", "holdfast-agent")
+    run("systemctl", "enable", "--now", "dsmcad")
+    check_active("dsmcad")
+    process = process_of("dsmcad")
+    # For the scripts of the package this is an upgrade.
+    apt("install", "--reinstall", *files(PRESENT, "holdfast-tsm"))
+    check_active("dsmcad")
+    check(process_of("dsmcad") not in (0, process), "it was restarted")
+    check(not is_active("holdfast-agent"), "the other agent was not started")
+    apt("remove", "holdfast-tsm")
+    check(not is_active("dsmcad"), "it has stopped")
+    run("systemctl", "enable", "--now", "holdfast-agent")
+    check_active("holdfast-agent")
+
+
 def step_purge_the_server(state):
     """Purge asks whether the server's data go, and keeps them unless somebody says yes."""
     said = apt("purge", "holdfast-server")
