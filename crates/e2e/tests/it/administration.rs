@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use e2e::clock;
 use e2e::harness::{Outcome, Process, Server, binary, is_root, start};
+use e2e::scratch::Scratch;
 use serde_json::Value;
 
 use crate::scene::{Scene, root_or_skip};
@@ -98,6 +99,40 @@ fn a_user_without_rights_is_told_who_has_them() {
         file.says("client.toml")
             .says("run the command as root, or as a user who has the right");
     }
+}
+
+/// A server that root had made or recovered in the folder of a service could not be started by it.
+#[test]
+fn root_makes_nothing_in_the_folder_of_another_users_server() {
+    const NOBODY: u32 = 65534;
+    if !root_or_skip("root_makes_nothing_in_the_folder_of_another_users_server") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let folder = scratch.folder("server");
+    let dir = folder.to_str().unwrap();
+    let run = |words: &[&str]| {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        start(&binary(), &words, Path::new("/nonexistent"), None).wait()
+    };
+    let check_refused = |words: &[&str]| {
+        run(words).expect(&[12]).says("belongs to nobody").says("runuser -u nobody");
+    };
+    let own = |owner: u32| chown(&folder, Some(owner), None).unwrap();
+    own(NOBODY);
+    check_refused(&["server", "init", dir]);
+    check_refused(&["server", "recover", dir, "--from", "/dev/null"]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "nothing was made");
+    own(0);
+    run(&["server", "init", dir]).expect(&[0]);
+    own(NOBODY);
+    // The folder may have been given away alone: the server itself is that of root.
+    run(&["server", "adopt", dir]).expect(&[0]);
+    chown(folder.join("server.toml"), Some(NOBODY), None).unwrap();
+    for command in ["run", "rebuild-catalog", "adopt"] {
+        check_refused(&["server", command, dir]);
+    }
+    check_refused(&["admin", "--server", dir, "catalog", "move", "sqlite:"]);
 }
 
 /// Returns the kinds of the events that a filter finds, newest first.

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::address;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
+use crate::folder_owner;
 use crate::interrupt::Signals;
 use crate::moment;
 use crate::output::Output;
@@ -46,6 +47,21 @@ enum ServerCommand {
     Recover(recovery::RecoverArgs),
     RebuildCatalog(recovery::RebuildArgs),
     Adopt(recovery::AdoptArgs),
+}
+
+impl ServerCommand {
+    /// Returns the folder in which the command makes files.
+    fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Init(args) => Some(&args.folder),
+            Self::Run(args) => Some(&args.folder),
+            Self::Join(args) => Some(&args.folder),
+            Self::Recovery(_) => None,
+            Self::Recover(args) => Some(&args.folder),
+            Self::RebuildCatalog(args) => Some(&args.folder),
+            Self::Adopt(args) => Some(&args.folder),
+        }
+    }
 }
 
 /// Make a server in an empty or new folder
@@ -93,6 +109,9 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     store::use_variables(std::env::vars_os().filter_map(text));
+    if let Some(folder) = args.command.folder() {
+        folder_owner::check(folder)?;
+    }
     match args.command {
         ServerCommand::Init(args) => init(&args, context),
         ServerCommand::Run(args) => {

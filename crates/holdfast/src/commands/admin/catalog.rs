@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::error::{CommandError, DONE, WARNED};
+use crate::folder_owner;
 use crate::moment;
 use crate::output;
 use crate::quantity;
@@ -74,6 +75,7 @@ struct MoveDocument<'a> {
 }
 
 fn move_to(folder: &Path, url: &str, context: &mut Context) -> Result<u8, CommandError> {
+    folder_owner::check(folder)?;
     let shows = context.shows_steps();
     let mut last = None;
     let moved = store::folder::move_catalog(folder, url, &mut |table, rows| {

@@ -42,7 +42,7 @@ Example:
 pub(super) struct RecoverArgs {
     /// The folder, which must be empty or absent
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// The recovery file
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
@@ -62,7 +62,7 @@ Example:
 pub(super) struct RebuildArgs {
     /// The folder of the server
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// New place of a pool, as in OFFSITE=file:///mnt/usb/pool; may be given once for each pool
     #[arg(long = "pool", value_name = "NAME=URL", value_parser = pool_place)]
     pools: Vec<(String, String)>,
@@ -80,7 +80,7 @@ Example:
 pub(super) struct AdoptArgs {
     /// The copy of the server's folder
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 /// Parses the name and the URL of a pool.
@@ -111,7 +111,7 @@ Example:
 pub(super) struct JoinArgs {
     /// The folder, which must be empty or absent
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// The recovery file of an existing server
     #[arg(long, value_name = "FILE")]
     from: PathBuf,

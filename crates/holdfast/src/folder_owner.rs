@@ -1,0 +1,82 @@
+//! The user to whom the folder of a server belongs.
+//!
+//! A service works in its folder as this user. Files that root makes there belong to root, and most
+//! of them are for their owner only: the service could not start any more.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use store::folder::config::CONFIG_FILE;
+
+use crate::error::CommandError;
+
+/// The users of the machine. Those of a directory service are not there, and are shown by number.
+const USERS: &str = "/etc/passwd";
+const ROOT: u32 = 0;
+
+/// Refuses root to a command that makes files in `folder`, if the server there is another user's.
+pub(crate) fn check(folder: &Path) -> Result<(), CommandError> {
+    // An absent folder is made, and belongs to whoever makes it. Other errors are for the command.
+    let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
+    let owner = owner(&folder.join(CONFIG_FILE)).or_else(|| owner(folder)).unwrap_or(ROOT);
+    if owner == ROOT || !sys::process::is_root() {
+        return Ok(());
+    }
+    let users = fs::read_to_string(USERS).unwrap_or_default();
+    Err(refusal(folder, owner, name_in(&users, owner)))
+}
+
+/// Returns the name of a user in the text of [`USERS`].
+fn name_in(users: &str, user: u32) -> Option<&str> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        let number: u32 = fields.nth(1)?.parse().ok()?;
+        (number == user).then_some(name)
+    })
+}
+
+fn refusal(folder: &Path, owner: u32, name: Option<&str>) -> CommandError {
+    let folder = folder.display();
+    let whose = name.map_or_else(|| format!("uid {owner}"), str::to_owned);
+    let refusal = format!(
+        "{folder} belongs to {whose}, and a server of this user cannot use what root makes there"
+    );
+    let hint = match name {
+        Some(name) => format!("run it as this user: 'runuser -u {name} -- holdfast ...'"),
+        None => "run it as this user".to_owned(),
+    };
+    CommandError::new(refusal).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_found_by_the_number() {
+        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nodd:x:many:1::/:\n\
+                     holdfast:x:997:996:Holdfast server:/var/lib/holdfast:/usr/sbin/nologin\n";
+        assert_eq!(name_in(users, 997), Some("holdfast"));
+        assert_eq!(name_in(users, 996), None, "a group is no user");
+        assert_eq!(name_in("", 0), None);
+    }
+
+    #[test]
+    fn a_refusal_names_the_user_and_the_way() {
+        let folder = Path::new("/var/lib/holdfast");
+        let named = refusal(folder, 997, Some("holdfast"));
+        assert!(named.message.starts_with("/var/lib/holdfast belongs to holdfast, "));
+        assert!(named.hint.is_some_and(|hint| hint.contains("'runuser -u holdfast -- holdfast")));
+        let numbered = refusal(folder, 997, None);
+        assert!(numbered.message.contains("belongs to uid 997"), "{}", numbered.message);
+    }
+
+    #[test]
+    fn a_folder_of_this_user_or_none_is_taken() {
+        let folder = tempfile::tempdir().expect("is made");
+        check(folder.path()).expect("it is that of this user");
+        check(&folder.path().join("absent")).expect("it will be that of this user");
+    }
+}
