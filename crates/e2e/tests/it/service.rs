@@ -21,6 +21,9 @@ begin() {
   for _ in $(seq 300); do grep -q ready ready.log server.log && break; sleep 0.1; done
   cp srv/ca.pem ca.pem
 }
+# The machine has no user of the service.
+runuser() { [ "$1 $2 $3" = "-u holdfast --" ] && shift 3 && "$@"; }
+install() { [ "$1" = --owner=holdfast ] && shift && command install "$@"; }
 systemctl() {
   case "$*" in
     "enable --now holdfast-server") begin ;;
@@ -70,12 +73,12 @@ fn script(page: &str) -> String {
 fn here(script: &str, node_port: u16, api_port: u16, mail: u16) -> String {
     script
         .replace(
-            "server init /srv/holdfast --api 0.0.0.0",
+            "server init /var/lib/holdfast --api 0.0.0.0",
             &format!(
                 "server init \"$PWD/srv\" --listen 127.0.0.1:{node_port} --api 127.0.0.1:{api_port}"
             ),
         )
-        .replace("=/srv/holdfast", "=\"$PWD/srv\"")
+        .replace("=/var/lib/holdfast", "=\"$PWD/srv\"")
         .replace("https://backup.example.org:1580", &format!("https://localhost:{api_port}"))
         .replace("enroll backup.example.org", &format!("enroll 127.0.0.1:{node_port}"))
         .replace("\"localhost:25\"", &format!("\"localhost:{mail}\""))
@@ -90,7 +93,7 @@ fn the_guide_for_a_service_does_what_it_says() {
     assert!(commands.lines().count() > 40, "{commands}");
     let (node_port, api_port) = (Server::free_port(), Server::free_port());
     let commands = here(&commands, node_port, api_port, mail.port());
-    for place in ["backup.example.org", "/srv/holdfast"] {
+    for place in ["backup.example.org", "/var/lib/holdfast"] {
         assert!(!commands.contains(place), "{place} is not of the test: {commands}");
     }
     let folder = scratch.folder("here");
