@@ -156,3 +156,68 @@ fn listed_files_of_one_name_come_back_apart() {
         assert_eq!(fs::read_to_string(to.join(folder).join("same")).unwrap(), folder);
     }
 }
+
+/// Stores everything of the tree, as a backup and as an archive.
+fn store(site: &Site) {
+    for command in ["archive", "i"] {
+        site.dsmc(&[command, &format!("{}/*", site.tree()), "-su=yes"]).expect(&[0]);
+    }
+}
+
+/// A site with planted files that are stored, and with every right to delete them.
+fn stored_site() -> Site {
+    let site = Site::new(0);
+    plant(&site);
+    store(&site);
+    for right in ["--archdelete", "--backdelete"] {
+        site.scene.server.admin(&["node", "set", "anna", right, "yes"]);
+    }
+    site
+}
+
+/// Commands that end what is stored, each with the query that shows it.
+const ENDINGS: [(&[&str], &str); 2] =
+    [(&["delete", "backup"], "ba"), (&["delete", "archive"], "ar")];
+
+/// The command went past a wrong name without a word, and ended with exit code 0.
+#[test]
+fn an_absent_name_beside_others_is_told_and_they_go() {
+    let site = stored_site();
+    let [file, absent] = ["x", "absent"].map(|name| format!("{}/{name}", site.tree()));
+    let all = format!("{}/*", site.tree());
+    let option = list(&site, &format!("{file}\n{absent}\n"));
+    let told = format!("ANS1345E Nothing is stored under the name '{absent}'");
+    for (command, query) in ENDINGS {
+        for names in [&[option.as_str()][..], &[file.as_str(), absent.as_str()]] {
+            site.dsmc(&[command, names, &["-noprompt"]].concat()).expect(&[12]).says(&told);
+            let left = files(&site, &["q", query, &all, "-su=yes"]);
+            let has = |name: &str| left.iter().any(|left| left == name);
+            assert!(!has("x") && has("star"), "{command:?} {names:?}: {left:?}");
+            store(&site);
+        }
+        site.dsmc(&[command, &[absent.as_str(), "-noprompt"]].concat())
+            .expect(&[12])
+            .says("ANS1302E");
+    }
+}
+
+/// The directory was left out in silence, or by a hint at an option that a list does not take.
+#[test]
+fn a_named_directory_that_stays_is_told() {
+    let site = stored_site();
+    let [below, file] = ["below", "x"].map(|name| format!("{}/{name}", site.tree()));
+    for (command, query) in ENDINGS {
+        let hint = format!("'{} {below}/ -subdir=yes' is for all in it", command.join(" "));
+        let alone = list(&site, &format!("{below}\n"));
+        for names in [&[alone.as_str(), "-su=yes"][..], &[below.as_str()]] {
+            site.dsmc(&[command, names, &["-noprompt"]].concat()).expect(&[12]).says(&hint);
+        }
+        let both = list(&site, &format!("{below}\n{file}\n"));
+        site.dsmc(&[command, &[both.as_str(), "-noprompt"]].concat())
+            .expect(&[0])
+            .says("Directories that are named, and stay: 1;");
+        let left = files(&site, &["q", query, &below, "-su=yes"]);
+        assert!(left.contains(&"below/x".to_owned()), "{command:?}: {left:?}");
+        store(&site);
+    }
+}

@@ -15,7 +15,7 @@ use super::joining;
 use super::questions;
 use super::retrieving;
 use super::session::Session;
-use super::stored::{self, Filter};
+use super::stored::{self, Filter, StoredObject};
 use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::moment;
 use crate::output;
@@ -69,40 +69,114 @@ impl Sum {
     }
 }
 
+/// Objects that the names of a deletion stand for.
+struct Deletion {
+    orders: Vec<DeleteOptions>,
+    /// For each name of the command, whether something is stored under it.
+    is_found: Vec<bool>,
+    /// Directories that are named and stay: a deletion of one takes all in it.
+    directories: BTreeSet<Vec<u8>>,
+}
+
+impl Deletion {
+    fn new(names: usize) -> Self {
+        Self { orders: Vec::new(), is_found: vec![false; names], directories: BTreeSet::new() }
+    }
+
+    /// Adds a version that the name with this index stands for. Returns its path, if it is deleted
+    /// by itself.
+    fn add(&mut self, index: usize, spec: &Spec, object: StoredObject) -> Option<Vec<u8>> {
+        self.is_found[index] = true;
+        if !object.is_directory() {
+            return Some(object.path);
+        }
+        if matches!(spec.last, Last::Named(_)) && object.path == spec.path() {
+            self.directories.insert(object.path);
+        }
+        None
+    }
+
+    /// Tells what is not deleted of the names as they are `written`. Returns true if something is
+    /// stored under each. Fails if nothing but directories is named.
+    fn tell(&self, session: &Session<'_>, written: &[Spec]) -> Result<bool, CommandError> {
+        let is_whole = stored::tell_absent(session, written, &self.is_found);
+        // With -filesonly, directories are meant to stay.
+        let first = self.directories.first().filter(|_| !session.command.has("FILESONLY"));
+        match first {
+            Some(first) if self.orders.is_empty() => {
+                return Err(stored::only_directories(session, first));
+            }
+            Some(_) if !session.descends() => {
+                stored::tell_directories(session, self.directories.len());
+            }
+            _ => {}
+        }
+        Ok(is_whole)
+    }
+}
+
 pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let specs = stored::named(session)?;
+    let written = stored::named(session)?;
     let kind = session.options().text("DELTYPE").unwrap_or_else(|| "active".to_owned());
-    let (active, inactive) = (kind != "inactive", kind != "active");
+    let states @ (_, inactive) = (kind != "inactive", kind != "active");
     let client = joining::connect(session)?;
     if session
         .options()
         .text("OBJTYPE")
         .is_some_and(|kind| kind.eq_ignore_ascii_case("image"))
     {
-        return images(session, &client, (active, inactive));
+        return images(session, &client, states);
     }
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
     check_range(&filter, inactive)?;
-    let mut orders = Vec::new();
-    let others = stored::elsewhere_of(session, &client, &specs, &filter);
+    let others = stored::elsewhere_of(session, &client, &written, &filter);
+    let found = backup_orders(session, &client, &written, &filter, states)?;
+    let is_whole = found.tell(session, &written)?;
+    if !is_agreed(session, &client, &found.orders, "Delete these backups?")? {
+        return Ok(DONE);
+    }
+    let code = delete_all(session, &client, &found.orders)?.end(session)?;
+    let deltype = if kind == "active" { String::new() } else { format!(" -deltype={kind}") };
+    for operand in others {
+        output::say(&format!(
+            "Another file space may have such versions, too: 'delete backup {operand}{deltype}'"
+        ));
+    }
+    Ok(if is_whole { code } else { NOT_DONE })
+}
+
+/// Returns the orders for the versions that the operands name. `states` tells whether active ones
+/// are meant, and inactive ones.
+fn backup_orders(
+    session: &Session<'_>,
+    client: &Client,
+    specs: &[Spec],
+    filter: &Filter,
+    states: (bool, bool),
+) -> Result<Deletion, CommandError> {
     let descends = session.descends();
-    for spec in specs {
+    let mut found = Deletion::new(specs.len());
+    for (index, spec) in specs.iter().enumerate() {
+        let mut paths = Vec::new();
         // A directory is deleted with everything in it, as one deletion.
-        let paths = match (&spec.last, descends && filter.is_open()) {
-            (Last::Everything, true) => vec![spec.path()],
-            _ => {
-                let mut paths = Vec::new();
-                stored::select(&client, &spec, descends, &filter, &mut |object| {
-                    if !object.is_directory() {
-                        paths.push(object.path);
-                    }
-                    true
-                })?;
-                paths.dedup();
-                paths
-            }
-        };
+        if matches!(spec.last, Last::Everything) && descends && filter.is_open() {
+            found.is_found[index] = stored::is_stored(client, spec, filter)?;
+            paths.push(spec.path());
+        } else {
+            stored::select(client, spec, descends, filter, &mut |object| {
+                if is_meant(object.is_active, states) {
+                    paths.extend(found.add(index, spec, object));
+                }
+                true
+            })?;
+            paths.dedup();
+        }
+        if !found.is_found[index] && !filter.is_open() {
+            // A name that only the options of the command leave out is no wrong name.
+            found.is_found[index] = has_any(client, spec, descends, filter)?;
+        }
+        let (active, inactive) = states;
         let order = |path| DeleteOptions {
             path,
             filespace: spec.filespace.clone(),
@@ -111,19 +185,29 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
             inactive,
             dry_run: false,
         };
-        orders.extend(paths.into_iter().map(order));
+        found.orders.extend(paths.into_iter().map(order));
     }
-    if !is_agreed(session, &client, &orders, "Delete these backups?")? {
-        return Ok(DONE);
-    }
-    let code = delete_all(session, &client, &orders)?.end(session)?;
-    let deltype = if kind == "active" { String::new() } else { format!(" -deltype={kind}") };
-    for operand in others {
-        output::say(&format!(
-            "Another file space may have such versions, too: 'delete backup {operand}{deltype}'"
-        ));
-    }
-    Ok(code)
+    Ok(found)
+}
+
+/// Returns true if the operand names a version, whatever its kind and its time.
+fn has_any(
+    client: &Client,
+    spec: &Spec,
+    descends: bool,
+    filter: &Filter,
+) -> Result<bool, CommandError> {
+    let open = Filter {
+        which: filter.which.clone(),
+        all_versions: filter.all_versions,
+        ..Filter::default()
+    };
+    let mut has_any = false;
+    stored::select(client, spec, descends, &open, &mut |_| {
+        has_any = true;
+        false
+    })?;
+    Ok(has_any)
 }
 
 /// Refuses dates for inactive versions: those of a file are deleted together, whatever their dates.
@@ -170,17 +254,21 @@ fn images(
     states: (bool, bool),
 ) -> Result<u8, CommandError> {
     let range = Filter::of(session)?.range;
-    let mut named = Vec::new();
+    let (mut named, mut absent) = (Vec::new(), Vec::new());
     for name in &session.command.operands {
         let mut images = client.images(Some(name))?;
         images.retain(|image| is_meant(image.replaced.is_none(), states));
         images.retain(|image| range.has(clock::moment(image.taken)));
-        if !images.is_empty() {
-            named.push(images);
+        match images.is_empty() {
+            true => absent.push(model::escaped(name)),
+            false => named.push(images),
         }
     }
     if named.is_empty() {
         return Err(stored::nothing());
+    }
+    for name in &absent {
+        session.complain(&format!("ANS1345E No image of this choice has the name '{name}'"));
     }
     for images in &named {
         client.delete_images(images, true).map_err(refused)?;
@@ -188,12 +276,13 @@ fn images(
     if !questions::is_agreed(session, "Delete these images?")? {
         return Ok(DONE);
     }
-    let (mut count, mut code) = (0_u64, DONE);
+    let mut code = if absent.is_empty() { DONE } else { NOT_DONE };
+    let mut count = 0_u64;
     for images in &named {
         let deletion = client.delete_images(images, false).map_err(refused)?;
         if let Some(damage) = &deletion.damage {
             session.complain(&format!("ANS1228E not all could be deleted: {damage}"));
-            code = FAILED;
+            code = code.max(FAILED);
         }
         count += images.len() as u64;
     }
@@ -241,50 +330,45 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let specs = stored::named(session)?;
     let client = joining::connect(session)?;
-    let mut is_found = vec![session.command.has("PICK"); specs.len()];
-    let orders: Vec<DeleteOptions> = match session.command.has("PICK") {
+    let found = match session.command.has("PICK") {
         true => {
             let picked = retrieving::pick(session, &client, &specs)?.into_iter();
-            picked
-                .map(|file| everything(file.path, file.filespace, Some(file.archive)))
-                .collect()
+            let orders =
+                picked.map(|file| everything(file.path, file.filespace, Some(file.archive)));
+            // A person has chosen, so that no name is missed.
+            let is_found = vec![true; specs.len()];
+            Deletion { orders: orders.collect(), is_found, directories: BTreeSet::new() }
         }
-        false => archive_orders(session, &client, &specs, &mut is_found)?,
+        false => archive_orders(session, &client, &specs)?,
     };
-    if !is_agreed(session, &client, &orders, "Delete these archived objects?")? {
+    let is_whole = found.tell(session, &specs)?;
+    if !is_agreed(session, &client, &found.orders, "Delete these archived objects?")? {
         return Ok(DONE);
     }
-    let sum = delete_all(session, &client, &orders)?;
-    let is_whole = stored::tell_absent(session, &specs, &is_found);
-    let code = sum.end(session)?;
+    let code = delete_all(session, &client, &found.orders)?.end(session)?;
     Ok(if is_whole { code } else { NOT_DONE })
 }
 
-/// Returns the orders for the archived files that the operands name. `is_found` gets true for each
-/// operand that names something.
+/// Returns the orders for the archived files that the operands name.
 fn archive_orders(
     session: &Session<'_>,
     client: &Client,
     specs: &[Spec],
-    is_found: &mut [bool],
-) -> Result<Vec<DeleteOptions>, CommandError> {
-    let mut orders = Vec::new();
+) -> Result<Deletion, CommandError> {
+    let mut found = Deletion::new(specs.len());
     for archive in retrieving::chosen(session, client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        for (spec, is_found) in specs.iter().zip(is_found.iter_mut()) {
+        for (index, spec) in specs.iter().enumerate() {
             let mut paths = Vec::new();
             stored::select(client, spec, session.descends(), &filter, &mut |object| {
-                *is_found = true;
-                if !object.is_directory() {
-                    paths.push(object.path);
-                }
+                paths.extend(found.add(index, spec, object));
                 true
             })?;
             let order = |path| everything(path, spec.filespace.clone(), Some(archive.number));
-            orders.extend(paths.into_iter().map(order));
+            found.orders.extend(paths.into_iter().map(order));
         }
     }
-    Ok(orders)
+    Ok(found)
 }
 
 /// Returns the order for all versions at and below a path of a filespace.

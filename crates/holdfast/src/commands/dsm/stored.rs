@@ -12,6 +12,7 @@ use super::clock;
 use super::local_files;
 use super::session::Session;
 use crate::error::CommandError;
+use crate::output;
 
 /// Choice of versions.
 #[derive(Clone, Debug, Default)]
@@ -159,6 +160,21 @@ pub(super) fn select(
     list(client, top, content, filter, filespace, &mut take)
 }
 
+/// Returns true if a version of this choice is stored at or below the path of the operand.
+pub(super) fn is_stored(
+    client: &Client,
+    spec: &Spec,
+    filter: &Filter,
+) -> Result<bool, CommandError> {
+    let mut is_stored = false;
+    let filespace = spec.filespace.as_deref();
+    list(client, spec.path(), ListContent::Everything, filter, filespace, &mut |_| {
+        is_stored = true;
+        false
+    })?;
+    Ok(is_stored)
+}
+
 /// Lists one path. A path that is not stored has no versions. Fails if the server has no filespace
 /// of this name.
 fn list(
@@ -231,13 +247,18 @@ pub(super) fn elsewhere_of(
     specs.iter().flat_map(|spec| elsewhere(client, spec, filter)).collect()
 }
 
-/// Returns the operand for the same objects of this file space.
-fn in_braces(filespace: &[u8], spec: &Spec) -> String {
-    let path = match &spec.last {
+/// Returns the absolute path of an operand, with its wildcards.
+fn full_name(spec: &Spec) -> Vec<u8> {
+    match &spec.last {
         Last::Named(_) => spec.path(),
         Last::Everything => [&spec.directory[..], b"/*"].concat(),
         Last::Matching(pattern) => [&spec.directory[..], b"/", pattern.as_bytes()].concat(),
-    };
+    }
+}
+
+/// Returns the operand for the same objects of this file space.
+fn in_braces(filespace: &[u8], spec: &Spec) -> String {
+    let path = full_name(spec);
     let within = path.strip_prefix(filespace).unwrap_or(&path);
     format!("{{{}}}{}", model::escaped(filespace), model::escaped(within))
 }
@@ -280,20 +301,41 @@ pub(super) fn named(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
     listed.iter().map(parse).collect()
 }
 
-/// Tells the names of a list under which nothing is stored, as scripts expect it. Returns true if
-/// there are none.
+/// Tells the names under which nothing is stored, as scripts expect it, unless that is so for all
+/// names. Returns true if there are none. `is_found` has a value for each of `specs`.
 pub(super) fn tell_absent(session: &Session<'_>, specs: &[Spec], is_found: &[bool]) -> bool {
-    if !session.options().has("FILELIST") || is_found.iter().all(|is_found| !is_found) {
+    assert_eq!(specs.len(), is_found.len(), "each name is looked up");
+    if is_found.iter().all(|is_found| !is_found) {
         return true;
     }
     let absent = specs.iter().zip(is_found).filter(|(_, is_found)| !**is_found);
     let count = absent
         .map(|(spec, _)| {
-            let path = model::escaped(&spec.path());
-            session.complain(&format!("ANS1345E Nothing is stored under the name '{path}'"));
+            let name = model::escaped(&full_name(spec));
+            session.complain(&format!("ANS1345E Nothing is stored under the name '{name}'"));
         })
         .count();
     count == 0
+}
+
+/// Tells the number of directories that are named and stay.
+pub(super) fn tell_directories(session: &Session<'_>, count: usize) {
+    if count == 0 {
+        return;
+    }
+    let command = session.command.definition.name();
+    output::say(&format!(
+        "Directories that are named, and stay: {count}; '{command} DIRECTORY/ -subdir=yes' is for \
+         one with all in it"
+    ));
+}
+
+/// The error for a directory, if nothing but directories is named.
+pub(super) fn only_directories(session: &Session<'_>, directory: &[u8]) -> CommandError {
+    let (shown, command) = (model::escaped(directory), session.command.definition.name());
+    CommandError::new(format!(
+        "ANS1107E '{shown}' is a directory; '{command} {shown}/ -subdir=yes' is for all in it"
+    ))
 }
 
 /// The error for a name under which nothing is stored.
