@@ -176,8 +176,8 @@ fn stored_site() -> Site {
 }
 
 /// Commands that end what is stored, each with the query that shows it.
-const ENDINGS: [(&[&str], &str); 2] =
-    [(&["delete", "backup"], "ba"), (&["delete", "archive"], "ar")];
+const ENDINGS: [(&[&str], &str); 3] =
+    [(&["delete", "backup"], "ba"), (&["delete", "archive"], "ar"), (&["expire"], "ba")];
 
 /// The command went past a wrong name without a word, and ended with exit code 0.
 #[test]
@@ -219,5 +219,22 @@ fn a_named_directory_that_stays_is_told() {
         let left = files(&site, &["q", query, &below, "-su=yes"]);
         assert!(left.contains(&"below/x".to_owned()), "{command:?}: {left:?}");
         store(&site);
+    }
+}
+
+/// The directory of a wrong name stood for the nearest one that is there, which was backed up.
+#[test]
+fn an_expiration_backs_up_nothing_for_an_absent_name() {
+    let site = Site::new(0);
+    plant(&site);
+    let [file, new, absent] =
+        ["below/x", "star", "none/*.c"].map(|name| format!("{}/{name}", site.tree()));
+    for descent in ["-su=no", "-su=yes"] {
+        site.dsmc(&["i", &file]).expect(&[0]);
+        site.dsmc(&["expire", &file, &absent, descent, "-noprompt"])
+            .expect(&[12])
+            .says(&format!("ANS1345E Nothing is stored under the name '{absent}'"));
+        site.dsmc(&["q", "ba", &file]).expect(&[8]);
+        site.dsmc(&["q", "ba", &new]).expect(&[8]);
     }
 }

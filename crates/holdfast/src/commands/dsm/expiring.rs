@@ -15,8 +15,7 @@ use super::listed::ListedPaths;
 use super::sending::{List, Origin, PATHS_BYTES_MAX, Part, Run};
 use super::session::Session;
 use super::stored::{self, Filter};
-use crate::error::{CommandError, DONE};
-use crate::output;
+use crate::error::{CommandError, DONE, NOT_DONE};
 
 /// Bytes that a pattern needs on a command line beside its own: its option, a NUL, and a pointer.
 const OPTION_BYTES: usize = "--exclude=".len() + 1 + size_of::<usize>();
@@ -24,11 +23,25 @@ const OPTION_BYTES: usize = "--exclude=".len() + 1 + size_of::<usize>();
 /// Directories to be backed up, each with the patterns of what the backup leaves out.
 type Folders = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
+/// Objects that the names of an expiration stand for.
+#[derive(Default)]
+struct Expiration {
+    /// Names of objects that are stored. A backup of the directory of any other name would do more
+    /// than it is asked for.
+    specs: Vec<Spec>,
+    /// Number of active versions.
+    versions: u64,
+    /// For each name of the command, whether something is stored under it.
+    is_found: Vec<bool>,
+    /// Directories that are named, and stay.
+    directories: BTreeSet<Vec<u8>>,
+}
+
 pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let specs = stored::named(session)?;
+    let written = stored::named(session)?;
     let client = joining::connect(session)?;
-    specs.iter().try_for_each(|spec| check_filespace(&client, spec))?;
+    written.iter().try_for_each(|spec| check_filespace(&client, spec))?;
     let mounts: Vec<Vec<u8>> = stored::filespaces(&client)?
         .into_iter()
         .map(|filespace| filespace.name)
@@ -37,20 +50,25 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
         mounts.iter().any(|mount| mount == folder)
             || std::fs::symlink_metadata(OsStr::from_bytes(folder)).is_ok()
     };
-    let (specs, named) = match session.descends() {
-        true => {
-            let named = count_active(&client, &specs)?;
-            (specs, named)
-        }
-        false => without_directories(&client, specs)?,
+    let found = match session.descends() {
+        true => Expiration::with_content(&client, &written)?,
+        false => Expiration::files(&client, &written)?,
     };
-    let folders = by_folder(&specs, session.descends(), &ends_search)?;
-    if named == 0 {
-        return Err(stored::nothing());
-    }
+    let is_whole = found.tell(session, &written)?;
+    let folders = by_folder(&found.specs, session.descends(), &ends_search)?;
     if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
         return Ok(DONE);
     }
+    let code = end_versions(session, folders, found.versions)?;
+    Ok(if is_whole { code } else { NOT_DONE })
+}
+
+/// Ends the active versions of what the patterns of the directories match. `named` is their number.
+fn end_versions(
+    session: &mut Session<'_>,
+    folders: Folders,
+    named: u64,
+) -> Result<u8, CommandError> {
     let list = List::write(session, &session.site.translation.list())?;
     let lines: Vec<_> = folders
         .into_iter()
@@ -77,59 +95,80 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     Ok(run.code)
 }
 
-/// Returns operands that stand for no directory, and the number of active versions that they name.
-/// A backup that leaves a directory out ends the versions of everything in it, and that needs
-/// -subdir=yes.
-fn without_directories(
-    client: &Client,
-    specs: Vec<Spec>,
-) -> Result<(Vec<Spec>, u64), CommandError> {
-    let is_named = |spec: &Spec| matches!(spec.last, Last::Named(_));
-    let (named, patterns): (Vec<Spec>, Vec<Spec>) = specs.into_iter().partition(is_named);
-    let found = ListedPaths::of(client, &named, &Filter::default())?;
-    let files: BTreeSet<Vec<u8>> = found.others.into_iter().collect();
-    let mut kept: Vec<Spec> =
-        named.into_iter().filter(|spec| files.contains(&spec.path())).collect();
-    let mut count = files.len() as u64;
-    for pattern in patterns {
-        let (specs, files) = without_matching_directories(client, pattern)?;
-        kept.extend(specs);
-        count += files;
-    }
-    let Some(first) = found.directories.first() else { return Ok((kept, count)) };
-    if kept.is_empty() {
-        let shown = model::escaped(first);
-        let message = format!("ANS1107E '{shown}' is a directory; -subdir=yes expires all in it");
-        return Err(CommandError::new(message));
-    }
-    let directories = found.directories.len();
-    output::say(&format!(
-        "Directories that are named, and stay without -subdir=yes: {directories}"
-    ));
-    Ok((kept, count))
-}
-
-/// Returns the pattern, or the names of the files that it stands for if a directory has such a
-/// name, too; and the number of these files.
-fn without_matching_directories(
-    client: &Client,
-    pattern: Spec,
-) -> Result<(Vec<Spec>, u64), CommandError> {
-    let (mut files, mut has_directory) = (Vec::new(), false);
-    stored::select(client, &pattern, false, &Filter::default(), &mut |object| {
-        let name = object.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        match object.is_directory() {
-            true => has_directory = true,
-            false => files.push(Last::Named(name.to_vec())),
+impl Expiration {
+    /// Finds the objects, with those in directories.
+    fn with_content(client: &Client, specs: &[Spec]) -> Result<Self, CommandError> {
+        let mut found = Self::default();
+        for spec in specs {
+            let before = found.versions;
+            stored::select(client, spec, true, &Filter::default(), &mut |_| {
+                found.versions += 1;
+                true
+            })?;
+            let is_found = found.versions > before;
+            found.is_found.push(is_found);
+            found.specs.extend(is_found.then(|| spec.clone()));
         }
-        true
-    })?;
-    let count = files.len() as u64;
-    if !has_directory {
-        return Ok((vec![pattern], count));
+        Ok(found)
     }
-    let of_file = |last| Spec { last, ..pattern.clone() };
-    Ok((files.into_iter().map(of_file).collect(), count))
+
+    /// Finds the objects that are no directories. A backup that leaves a directory out ends the
+    /// versions of everything in it, and that needs -subdir=yes.
+    fn files(client: &Client, specs: &[Spec]) -> Result<Self, CommandError> {
+        let is_named = |spec: &&Spec| matches!(spec.last, Last::Named(_));
+        let named: Vec<Spec> = specs.iter().filter(is_named).cloned().collect();
+        let listed = ListedPaths::of(client, &named, &Filter::default())?;
+        let files: BTreeSet<Vec<u8>> = listed.others.into_iter().collect();
+        let directories: BTreeSet<Vec<u8>> = listed.directories.into_iter().collect();
+        let mut found = Self { versions: files.len() as u64, directories, ..Self::default() };
+        for spec in specs {
+            if !is_named(&spec) {
+                found.add_pattern(client, spec)?;
+                continue;
+            }
+            let path = spec.path();
+            let is_file = files.contains(&path);
+            found.is_found.push(is_file || found.directories.contains(&path));
+            found.specs.extend(is_file.then(|| spec.clone()));
+        }
+        Ok(found)
+    }
+
+    /// Adds the pattern, or the names of the files that it stands for if a directory has such a
+    /// name, too.
+    fn add_pattern(&mut self, client: &Client, pattern: &Spec) -> Result<(), CommandError> {
+        let (mut files, mut has_directory) = (Vec::new(), false);
+        stored::select(client, pattern, false, &Filter::default(), &mut |object| {
+            let name = object.path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+            match object.is_directory() {
+                true => has_directory = true,
+                false => files.push(Last::Named(name.to_vec())),
+            }
+            true
+        })?;
+        self.versions += files.len() as u64;
+        self.is_found.push(has_directory || !files.is_empty());
+        let of_file = |last| Spec { last, ..pattern.clone() };
+        match has_directory || files.is_empty() {
+            true => self.specs.extend(files.into_iter().map(of_file)),
+            false => self.specs.push(pattern.clone()),
+        }
+        Ok(())
+    }
+
+    /// Tells what does not expire of the names as they are `written`. Returns true if something is
+    /// stored under each. Fails if nothing expires.
+    fn tell(&self, session: &Session<'_>, written: &[Spec]) -> Result<bool, CommandError> {
+        let is_whole = stored::tell_absent(session, written, &self.is_found);
+        if self.versions > 0 {
+            stored::tell_directories(session, self.directories.len());
+            return Ok(is_whole);
+        }
+        Err(match self.directories.first() {
+            Some(directory) => stored::only_directories(session, directory),
+            None => stored::nothing(),
+        })
+    }
 }
 
 /// Fails if braces name another filespace than the one that a backup of the objects looks at.
@@ -146,18 +185,6 @@ fn check_filespace(client: &Client, spec: &Spec) -> Result<(), CommandError> {
          backup' with braces is for those of '{named}'"
     );
     Err(CommandError::new(message))
-}
-
-/// Returns the number of active versions that the operands name, with those in directories.
-fn count_active(client: &Client, specs: &[Spec]) -> Result<u64, CommandError> {
-    let mut count = 0;
-    for spec in specs {
-        stored::select(client, spec, true, &Filter::default(), &mut |_| {
-            count += 1;
-            true
-        })?;
-    }
-    Ok(count)
 }
 
 /// Returns the command line of a backup that leaves out what the patterns match, without its path.
