@@ -24,6 +24,7 @@ mod following;
 mod import;
 mod joining;
 mod link;
+mod links;
 mod listed;
 mod local_files;
 mod logs;

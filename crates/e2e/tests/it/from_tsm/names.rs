@@ -352,3 +352,64 @@ fn a_check_of_dsm_opt_alone_finds_its_dsm_sys_and_shows_a_table_without_it() {
     fs::write(&twice, "SErvername a\nSErvername A\n").unwrap();
     check(&twice).expect(&[4]).says("has a second stanza");
 }
+
+/// Patterns, directories and lists through a link found nothing, and a new name became a folder.
+#[test]
+fn names_through_a_link_stand_for_what_it_leads_to() {
+    let site = Site::new(0);
+    let tree = &site.scene.tree;
+    let real = tree.join("real/below");
+    fs::create_dir_all(&real).unwrap();
+    let letter = real.join("letter");
+    fs::write(&letter, b"kept").unwrap();
+    std::os::unix::fs::symlink("real", tree.join("link")).unwrap();
+    site.scene.server.admin(&["node", "set", "anna", "--archdelete", "yes"]);
+    let link = format!("{}/link/below", tree.display());
+    let (all, named) = (format!("{link}/*"), format!("{link}/letter"));
+    site.dsmc(&["i", &format!("{}/", tree.display()), "-su=yes"]).expect(&[0]);
+    site.dsmc(&["archive", &all]).expect(&[0]);
+    fs::remove_dir_all(&real).unwrap();
+    let path = letter.to_str().unwrap();
+    for operand in [&all, &named, &format!("{link}/"), &format!("{link}/l?tter")] {
+        site.dsmc(&["q", "ba", operand]).expect(&[0]).says(path);
+        site.dsmc(&["q", "ar", operand]).expect(&[0]).says(path);
+    }
+    let list = site.scene.scratch.join("list");
+    fs::write(&list, format!("{named}\n")).unwrap();
+    let option = format!("-filelist={}", list.display());
+    for command in ["restore", "retrieve"] {
+        let to = site.scene.scratch.folder(command);
+        let new = to.join("new").display().to_string();
+        site.dsmc(&[command, &named, &new]).expect(&[0]);
+        let below = format!("{}/", to.display());
+        site.dsmc(&[command, &all, &below]).expect(&[0]);
+        site.dsmc(&[command, &option, &below]).expect(&[0]);
+        for name in ["new", "below/letter", "letter"] {
+            assert_eq!(fs::read(to.join(name)).unwrap(), b"kept", "{command} {name}");
+        }
+    }
+    site.dsmc(&["restore", &all]).expect(&[0]);
+    assert_eq!(fs::read(&letter).unwrap(), b"kept");
+    site.dsmc(&["expire", &named, "-noprompt"]).expect(&[0]);
+    site.dsmc(&["q", "ba", path]).expect(&[8]);
+    site.dsmc(&["delete", "archive", &all, "-noprompt"]).expect(&[0]);
+    site.dsmc(&["q", "ar", path]).expect(&[8]);
+}
+
+/// A file that was stored before a link took the place of its directory keeps its name.
+#[test]
+fn a_stored_name_stands_for_itself_after_a_link_took_its_place() {
+    let site = Site::new(0);
+    let (old, new) = (site.scene.tree.join("old"), site.scene.tree.join("new"));
+    fs::create_dir(&old).unwrap();
+    fs::write(old.join("letter"), b"older").unwrap();
+    let all = format!("{}/*", old.display());
+    site.dsmc(&["i", &all]).expect(&[0]);
+    fs::rename(&old, &new).unwrap();
+    std::os::unix::fs::symlink("new", &old).unwrap();
+    fs::write(new.join("letter"), b"the newer one").unwrap();
+    site.dsmc(&["i", &format!("{}/*", new.display())]).expect(&[0]);
+    let rows = site.dsmc(&["q", "ba", &all, "-json"]).expect(&[0]).json_lines();
+    let paths: Vec<_> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, [old.join("letter").to_str().unwrap()]);
+}

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::clock;
 use super::joining;
+use super::links;
 use super::questions;
 use super::retrieving;
 use super::session::Session;
@@ -130,8 +131,9 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     }
     let filter = Filter { all_versions: inactive, ..Filter::of(session)? };
     check_range(&filter, inactive)?;
-    let others = stored::elsewhere_of(session, &client, &written, &filter);
-    let found = backup_orders(session, &client, &written, &filter, states)?;
+    let specs = links::follow_all(session, &client, &written, &filter)?;
+    let others = stored::elsewhere_of(session, &client, &specs, &filter);
+    let found = backup_orders(session, &client, &specs, &filter, states)?;
     let is_whole = found.tell(session, &written)?;
     if !is_agreed(session, &client, &found.orders, "Delete these backups?")? {
         return Ok(DONE);
@@ -328,8 +330,9 @@ fn refused(error: ClientError) -> CommandError {
 
 pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    let specs = stored::named(session)?;
+    let written = stored::named(session)?;
     let client = joining::connect(session)?;
+    let specs = links::follow_all(session, &client, &written, &Filter::default())?;
     let found = match session.command.has("PICK") {
         true => {
             let picked = retrieving::pick(session, &client, &specs)?.into_iter();
@@ -341,7 +344,7 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
         }
         false => archive_orders(session, &client, &specs)?,
     };
-    let is_whole = found.tell(session, &specs)?;
+    let is_whole = found.tell(session, &written)?;
     if !is_agreed(session, &client, &found.orders, "Delete these archived objects?")? {
         return Ok(DONE);
     }
@@ -356,7 +359,7 @@ fn archive_orders(
     specs: &[Spec],
 ) -> Result<Deletion, CommandError> {
     let mut found = Deletion::new(specs.len());
-    for archive in retrieving::chosen(session, client)? {
+    for archive in stored::archives(session, client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
         for (index, spec) in specs.iter().enumerate() {
             let mut paths = Vec::new();
@@ -426,11 +429,12 @@ pub(super) fn set_event(session: &mut Session<'_>) -> Result<u8, CommandError> {
         "release" => (false, Some(false)),
         _ => (true, None),
     };
-    let specs = stored::operands(session)?;
+    let written = stored::operands(session)?;
     let client = joining::connect(session)?;
+    let specs = links::follow_all(session, &client, &written, &Filter::default())?;
     let descends = session.descends();
     let mut named = Vec::new();
-    for archive in retrieving::chosen(session, &client)? {
+    for archive in stored::archives(session, &client)? {
         // Only what has a named object is listed in full.
         if !is_hit(&client, archive.number, &specs, descends)? {
             continue;

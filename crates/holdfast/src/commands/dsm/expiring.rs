@@ -11,6 +11,7 @@ use policy::Pattern;
 
 use super::child::{self, Child, Event, Outcome};
 use super::joining;
+use super::links;
 use super::listed::ListedPaths;
 use super::sending::{List, Origin, PATHS_BYTES_MAX, Part, Run};
 use super::session::Session;
@@ -41,7 +42,8 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let written = stored::named(session)?;
     let client = joining::connect(session)?;
-    written.iter().try_for_each(|spec| check_filespace(&client, spec))?;
+    let specs = links::follow_all(session, &client, &written, &Filter::default())?;
+    specs.iter().try_for_each(|spec| check_filespace(&client, spec))?;
     let mounts: Vec<Vec<u8>> = stored::filespaces(&client)?
         .into_iter()
         .map(|filespace| filespace.name)
@@ -51,8 +53,8 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
             || std::fs::symlink_metadata(OsStr::from_bytes(folder)).is_ok()
     };
     let found = match session.descends() {
-        true => Expiration::with_content(&client, &written)?,
-        false => Expiration::files(&client, &written)?,
+        true => Expiration::with_content(&client, &specs)?,
+        false => Expiration::files(&client, &specs)?,
     };
     let is_whole = found.tell(session, &written)?;
     let folders = by_folder(&found.specs, session.descends(), &ends_search)?;

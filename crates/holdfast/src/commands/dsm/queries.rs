@@ -15,6 +15,7 @@ use super::access;
 use super::clock;
 use super::deleting;
 use super::joining;
+use super::links;
 use super::retrieving;
 use super::scheduled;
 use super::session::Session;
@@ -116,8 +117,8 @@ impl Summary {
 }
 
 fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let specs = stored::named(session)?;
     let filter = Filter::of(session)?;
+    let specs = links::follow_all(session, client, &stored::named(session)?, &filter)?;
     let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let has_details = session.command.has("DETAIL");
     let mut summary = Summary::default();
@@ -154,11 +155,11 @@ fn shown_path(object: &StoredObject) -> String {
 }
 
 fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let specs = stored::named(session)?;
-    let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let own = Filter::of(session)?;
+    let specs = links::follow_all(session, client, &stored::named(session)?, &own)?;
+    let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let mut summary = Summary::default();
-    for archive in retrieving::chosen(session, client)? {
+    for archive in stored::archives(session, client)? {
         let filter = Filter {
             archive: Some(archive.number),
             files_only: own.files_only,

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::child::{self, Child, Event, Outcome};
 use super::joining;
+use super::links;
 use super::listed::{ListLayout, ListedPaths};
 use super::questions;
 use super::sending::{failures, shown_path, strings};
@@ -46,6 +47,7 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
         true => of_list(session, &client, &filter)?,
         false => {
             let (spec, destination) = places(session)?;
+            let spec = links::follow(session, &client, spec, &filter)?;
             let filespace = spec.filespace.clone();
             let within = |batch| Batch { filespace: filespace.clone(), ..batch };
             let batches = batches(session, &client, &filter, (spec, destination))?;
@@ -68,7 +70,7 @@ fn of_list(
     client: &Client,
     filter: &Filter,
 ) -> Result<(Vec<Batch>, Vec<Vec<u8>>), CommandError> {
-    let lines = stored::named(session)?;
+    let lines = links::follow_all(session, client, &stored::named(session)?, filter)?;
     let paths: Vec<Vec<u8>> = lines.iter().map(Spec::path).collect();
     let destination = session.command.operands.first().map(Vec::as_slice);
     let layout = layout(destination, paths.iter().map(Vec::as_slice))?;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use client::{ArchiveSummary, Class, Client};
+use client::{Class, Client};
 use dsm::client::{self as plan, Preservation, Spec, TimeRange};
 use dsm::lines::{archive_heading, archive_line};
-use dsm::words::is_like;
 use policy::Limit;
 
 use super::clock;
 use super::joining;
+use super::links;
 use super::questions;
 use super::restoring::{self, Batch, Tally, Target};
 use super::session::Session;
@@ -31,8 +31,6 @@ struct Group {
 struct NewestObjects {
     /// Archive of each path, and whether it is a directory.
     from: BTreeMap<Vec<u8>, (u64, bool)>,
-    /// True if something is stored under each name of a list.
-    is_whole: bool,
 }
 
 impl NewestObjects {
@@ -82,19 +80,20 @@ pub(super) fn retrieve(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
     let client = joining::connect(session)?;
     let is_listed = session.options().has("FILELIST");
-    let (specs, destination) = match is_listed {
+    let (written, destination) = match is_listed {
         true => (stored::named(session)?, session.command.operands.first().cloned()),
         false => {
             let (spec, destination) = restoring::places(session)?;
             (vec![spec], destination)
         }
     };
+    let specs = links::follow_all(session, &client, &written, &Filter::default())?;
     if session.command.has("PICK") {
         let batches = picked_batches(session, &client, &specs, destination)?;
         return run_all(session, &batches);
     }
-    let found = newest(session, &client, &specs)?;
-    let is_whole = found.is_whole;
+    let (found, is_found) = newest(session, &client, &specs)?;
+    let is_whole = stored::tell_absent(session, &written, &is_found);
     let batches = match is_listed {
         true => listed(session, found, destination.as_deref())?,
         false => placed(session, &client, &specs[0], found, destination)?,
@@ -207,7 +206,7 @@ pub(super) fn pick(
     specs: &[Spec],
 ) -> Result<Vec<PickedFile>, CommandError> {
     let (mut files, mut lines) = (Vec::new(), Vec::new());
-    for archive in chosen(session, client)? {
+    for archive in stored::archives(session, client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
         for spec in specs {
             stored::select(client, spec, session.descends(), &filter, &mut |object| {
@@ -277,31 +276,16 @@ pub(super) fn expires(session: &Session<'_>, client: &Client, object: &StoredObj
     }
 }
 
-/// Returns the archives that the description and the times of a command choose, newest first.
-pub(super) fn chosen(
-    session: &Session<'_>,
-    client: &Client,
-) -> Result<Vec<ArchiveSummary>, CommandError> {
-    let filter = Filter::of(session)?;
-    let wanted = session.options().text("DESCRIPTION");
-    let mut archives = client.archives()?;
-    archives.retain(|archive| {
-        wanted.as_ref().is_none_or(|wanted| is_like(wanted, &archive.description))
-            && filter.range.has(clock::moment(archive.created))
-    });
-    Ok(archives)
-}
-
-/// Finds the objects that the names of a command stand for.
+/// Finds the objects that the names of a command stand for, and whether there are any of each name.
 fn newest(
     session: &Session<'_>,
     client: &Client,
     specs: &[Spec],
-) -> Result<NewestObjects, CommandError> {
+) -> Result<(NewestObjects, Vec<bool>), CommandError> {
     let mut found = NewestObjects::default();
     let mut is_found = vec![false; specs.len()];
     let takes_directories = session.descends() || session.command.has("DIRSONLY");
-    for archive in chosen(session, client)? {
+    for archive in stored::archives(session, client)? {
         let filter = Filter { archive: Some(archive.number), ..Filter::default() };
         for (spec, is_found) in specs.iter().zip(&mut is_found) {
             stored::select(client, spec, session.descends(), &filter, &mut |object| {
@@ -314,6 +298,5 @@ fn newest(
             })?;
         }
     }
-    found.is_whole = stored::tell_absent(session, specs, &is_found);
-    Ok(found)
+    Ok((found, is_found))
 }

@@ -1,11 +1,13 @@
 //! Stored versions that a command of `dsmc` names.
 
 use client::{
-    Client, ErrorKind, FilespaceSummary, ListContent, ListOptions, ListedVersion, VersionChoice,
+    ArchiveSummary, Client, ErrorKind, FilespaceSummary, ListContent, ListOptions, ListedVersion,
+    VersionChoice,
 };
 use dsm::client::{Last, Spec, TimeRange, point_in_time, range};
 use dsm::forms::Day;
 use dsm::lines::{Details, Version};
+use dsm::words::is_like;
 use model::{Kind, ServerTime, Timestamp};
 
 use super::clock;
@@ -123,6 +125,21 @@ impl Filter {
     }
 }
 
+/// Returns the archives that the description and the times of a command choose, newest first.
+pub(super) fn archives(
+    session: &Session<'_>,
+    client: &Client,
+) -> Result<Vec<ArchiveSummary>, CommandError> {
+    let filter = Filter::of(session)?;
+    let wanted = session.options().text("DESCRIPTION");
+    let mut archives = client.archives()?;
+    archives.retain(|archive| {
+        wanted.as_ref().is_none_or(|wanted| is_like(wanted, &archive.description))
+            && filter.range.has(clock::moment(archive.created))
+    });
+    Ok(archives)
+}
+
 /// Calls `visit` for each version that the operand names, until it returns false.
 pub(super) fn select(
     client: &Client,
@@ -173,6 +190,24 @@ pub(super) fn is_stored(
         false
     })?;
     Ok(is_stored)
+}
+
+/// Returns true if a version of this choice is stored below the directory of the operand, under the
+/// name that the operand gives it.
+pub(super) fn is_stored_below(
+    client: &Client,
+    spec: &Spec,
+    filter: &Filter,
+) -> Result<bool, CommandError> {
+    let mut is_below = false;
+    let (folder, filespace) = (spec.folder(), spec.filespace.as_deref());
+    list(client, folder, ListContent::Everything, filter, filespace, &mut |version| {
+        let within = version.path.strip_prefix(&spec.directory[..]);
+        is_below = within.is_some_and(|within| within.len() > 1 && within.starts_with(b"/"));
+        // A link that is stored has the name of the directory.
+        version.path == spec.directory
+    })?;
+    Ok(is_below)
 }
 
 /// Lists one path. A path that is not stored has no versions. Fails if the server has no filespace
