@@ -101,6 +101,10 @@ const LIST_BYTES_MAX: u64 = 1 << 30;
 /// Maximum number of bytes in a line of a list. A path of the system is shorter.
 const LISTED_BYTES_MAX: usize = 64 << 10;
 
+/// The next thing to do about a list in which NUL bytes end the paths.
+const NUL_HINT: &str = "a list has each path on a line of its own; one that 'find -print0' has \
+                        written becomes such a list by: tr '\\0' '\\n' <OLD >NEW";
+
 /// Reads a list of files: one on each line, in quotes if it has blanks. A list with a line that
 /// names no file is refused as a whole: it may be of another kind.
 pub(super) fn filelist(
@@ -130,7 +134,7 @@ pub(super) fn filelist(
     let mut paths = Vec::new();
     for (number, line) in (1..).zip(lines).filter(|(_, line): &(usize, &[u8])| !line.is_empty()) {
         if line.contains(&0) {
-            return Err(wrong(&format!("line {number} has a NUL byte")));
+            return Err(wrong(&format!("line {number} has a NUL byte")).with_hint(NUL_HINT));
         }
         if line.len() > LISTED_BYTES_MAX {
             let length = line.len();
@@ -224,6 +228,9 @@ mod tests {
             assert!(error.contains(expected) && error.len() < 300, "{error}");
             assert!(!error.contains(['\n', '\0']), "{error}");
         }
+        std::fs::write(&list, b"/a\0/b\0").expect("written");
+        let hint = filelist(&bytes(&list), false).expect_err("is refused").hint;
+        assert!(hint.is_some_and(|hint| hint.ends_with("tr '\\0' '\\n' <OLD >NEW")));
         std::fs::write(&list, b"\xef\xbb\xbf/a\r\n/\xff").expect("written");
         let read = filelist(&bytes(&list), false).expect("a list");
         assert_eq!(read, [b"/a".to_vec(), b"/\xff".to_vec()]);
