@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use agent::EventSummary;
-use dsm::client::options_of;
+use dsm::client::{options_of, parse};
 use dsm::configuration::identity;
 use dsm::forms::Forms;
 use dsm::lines::of_report;
-use dsm::options::Options;
+use dsm::options::{Entry, Options};
 
 use super::child::{self, Child, Event, Outcome};
 use super::clock;
@@ -42,12 +42,7 @@ const BACKGROUND_VARIABLE: &str = "HOLDFAST_DSMCAD";
 
 /// `dsmcad`: runs what MANAGEDSERVICES names, in the background, as TSM's program does.
 pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, CommandError> {
-    let (line, others) =
-        options_of(words).map_err(|error| CommandError::new(format!("ANS1107E {error}")))?;
-    if let Some(other) = others.first() {
-        let message = format!("ANS1107E '{}' is no option of dsmcad", model::escaped(other));
-        return Err(CommandError::new(message));
-    }
+    let line = acceptor_options(words)?;
     let places = Places::of_command(&line)?;
     let site = files::load(&places, &line)?;
     let services = site.options.text("MANAGEDSERVICES").unwrap_or_default().to_lowercase();
@@ -76,6 +71,23 @@ pub(super) fn acceptor(words: &[Vec<u8>], context: &mut Context) -> Result<u8, C
     }
     sys::process::ignore_hangup();
     serve(&home, followed, &Logs::open(&site.options, forms))
+}
+
+/// Returns the options of a command line of `dsmcad`: those of `dsmc schedule`, which does the same
+/// in the foreground.
+fn acceptor_options(words: &[Vec<u8>]) -> Result<Vec<Entry>, CommandError> {
+    let wrong = |message: String| {
+        CommandError::new(message)
+            .with_hint("dsmcad takes the options of 'dsmc schedule', as in 'dsmcad -optfile=FILE'")
+    };
+    let refused =
+        |error: dsm::client::CommandError| wrong(format!("{} dsmcad: {error}", error.number()));
+    let (_, others) = options_of(words).map_err(refused)?;
+    if let Some(other) = others.first() {
+        return Err(wrong(format!("ANS1107E '{}' is no option of dsmcad", model::escaped(other))));
+    }
+    let schedule = [&[b"schedule".to_vec()][..], words].concat();
+    Ok(parse(&schedule).map_err(refused)?.options)
 }
 
 /// Starts this command anew in the background, and returns its process. Fails if it ends at once.
@@ -319,6 +331,24 @@ mod tests {
         assert!(!read(&errors).contains("old") && read(&errors).contains("ANS1512E"));
         assert!(written.contains("no space left") && read(&errors).contains("no space left"));
         assert!(read(&folder.path().join("dsmsched.pru")).ends_with("old\n"));
+    }
+
+    #[test]
+    fn the_acceptor_refuses_what_it_does_not_take() {
+        let options = |word: &str| acceptor_options(&[word.as_bytes().to_vec()]);
+        for word in ["-optfile=/etc/dsm.opt", "-quiet", "-se=tsm1"] {
+            assert_eq!(options(word).expect("is taken").len(), 1, "{word}");
+        }
+        for (word, expected) in [
+            ("-nonsense", "ANS1107E dsmcad: '-nonsense' is no option of TSM's clients"),
+            ("--optfile=/x", "ANS1107E dsmcad: '--optfile=/x' has one dash too many"),
+            ("nonsense", "ANS1107E 'nonsense' is no option of dsmcad"),
+            ("-pick", "ANS1108E dsmcad: -PICK is no option of 'schedule'"),
+        ] {
+            let error = options(word).expect_err("is refused");
+            assert!(error.message.starts_with(expected), "{}", error.message);
+            assert!(error.hint.is_some_and(|hint| hint.contains("'dsmcad -optfile=FILE'")));
+        }
     }
 
     #[test]
