@@ -390,6 +390,10 @@ fn names_through_a_link_stand_for_what_it_leads_to() {
     }
     site.dsmc(&["restore", &all]).expect(&[0]);
     assert_eq!(fs::read(&letter).unwrap(), b"kept");
+    for (files, top) in [(&all, real.to_str().unwrap()), (&named, path)] {
+        let rule = format!("Node BERT may read the backups at {top}\n");
+        site.dsmc(&["set", "access", "backup", files, "bert"]).expect(&[0]).says(&rule);
+    }
     site.dsmc(&["expire", &named, "-noprompt"]).expect(&[0]);
     site.dsmc(&["q", "ba", path]).expect(&[8]);
     site.dsmc(&["delete", "archive", &all, "-noprompt"]).expect(&[0]);

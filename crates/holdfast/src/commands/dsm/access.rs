@@ -2,13 +2,15 @@
 //! has stored.
 
 use client::ReadRule;
+use dsm::client::{Last, Spec};
 use model::ServerTime;
 use serde::Serialize;
 
 use super::joining;
+use super::links;
 use super::questions;
 use super::session::Session;
-use super::stored;
+use super::stored::{self, Filter};
 use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
 use crate::path::JsonPath;
@@ -52,13 +54,15 @@ pub(super) fn set(session: &mut Session<'_>) -> Result<u8, CommandError> {
             return Err(CommandError::new(message));
         }
     };
+    let (spec, is_archive) = (top(&files, &stored::working_directory()?)?, is_archive(&kind)?);
+    let client = joining::connect(session)?;
+    let spec = links::follow(session, &client, spec, &Filter::default())?;
     let rule = ReadRule {
         reader: String::from_utf8_lossy(&node).into_owned(),
-        path: top(&files, &stored::working_directory()?)?,
-        is_archive: is_archive(&kind)?,
+        path: spec.path(),
+        is_archive,
         since: ServerTime(0),
     };
-    let client = joining::connect(session)?;
     let rule = client.allow_reading(&rule)?;
     session.say(&format!(
         "ANS1148I Node {} may read the {} at {}",
@@ -83,22 +87,26 @@ fn is_archive(word: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// Returns the path that a rule is about. TSM writes a directory with everything in it as `/dir/*`
-/// or `/dir/*/*`.
-fn top(files: &[u8], working: &[u8]) -> Result<Vec<u8>, CommandError> {
-    let mut files = files;
-    while let Some(rest) = files.strip_suffix(b"/*") {
-        files = rest;
+/// Returns what a rule is about. TSM writes a directory with everything in it as `/dir/*` or
+/// `/dir/*/*`.
+fn top(files: &[u8], working: &[u8]) -> Result<Spec, CommandError> {
+    let mut top = files;
+    while let Some(rest) = top.strip_suffix(b"/*") {
+        top = rest;
     }
-    let files = if files.is_empty() || files == b"*" { b"/" } else { files };
+    let operand = match top {
+        b"" | b"*" => b"/".to_vec(),
+        _ if top.len() < files.len() => [top, b"/"].concat(),
+        _ => files.to_vec(),
+    };
     let wrong = |reason: String| CommandError::new(format!("ANS1081E {reason}"));
-    let spec = dsm::client::Spec::parse(files, working).map_err(wrong)?;
+    let spec = Spec::parse(&operand, working).map_err(wrong)?;
     match spec.last {
-        dsm::client::Last::Matching(_) => Err(wrong(format!(
+        Last::Matching(_) => Err(wrong(format!(
             "'{}': a rule is about a file, or about a directory with everything in it",
             model::escaped(files)
         ))),
-        _ => Ok(spec.path()),
+        _ => Ok(spec),
     }
 }
 
@@ -190,8 +198,8 @@ mod tests {
             ("*", "/"),
             ("{/home}/ann/*", "/home/ann"),
         ] {
-            let found = top(files.as_bytes(), b"/work").expect("a path");
-            assert_eq!(String::from_utf8_lossy(&found), expected, "{files}");
+            let found = top(files.as_bytes(), b"/work").expect("a name");
+            assert_eq!(String::from_utf8_lossy(&found.path()), expected, "{files}");
         }
         for wrong in ["/home/*.c", "/home/*/a"] {
             assert!(top(wrong.as_bytes(), b"/").is_err(), "{wrong}");
