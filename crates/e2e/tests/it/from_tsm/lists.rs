@@ -3,12 +3,18 @@
 use std::fs;
 use std::path::Path;
 
+use e2e::harness::Outcome;
+
 use super::Site;
 use crate::scene;
 
 /// Returns the files that a query shows, below the tree of the site.
 fn files(site: &Site, query: &[&str]) -> Vec<String> {
-    let rows = site.dsmc(&[query, &["-filesonly", "-json"]].concat()).expect(&[0]).json_lines();
+    files_of(site, &site.dsmc(&[query, &["-filesonly", "-json"]].concat()).expect(&[0]))
+}
+
+fn files_of(site: &Site, query: &Outcome) -> Vec<String> {
+    let rows = query.json_lines();
     let within = |row: &serde_json::Value| {
         let path = row["path"].as_str().unwrap();
         path.strip_prefix(&format!("{}/", site.tree())).unwrap().to_owned()
@@ -130,7 +136,12 @@ fn a_query_takes_its_names_from_a_list() {
     }
     let option = list(&site, &format!("{0}/st*r\n{0}/below/x\n{0}/absent\n", site.tree()));
     for query in ["ar", "ba"] {
-        assert_eq!(files(&site, &["q", query, &option]), ["below/x", "st*r"], "{query}");
+        let absent = format!("ANS1092W No stored object has the name '{}/absent'", site.tree());
+        let shown = site.dsmc(&["q", query, &option, "-json"]).expect(&[8]).says(&absent);
+        assert_eq!(files_of(&site, &shown), ["below/x", "st*r"], "{query}");
+        let both = [format!("{}/x", site.tree()), format!("{}/absent", site.tree())];
+        site.dsmc(&["q", query, &both[0], &both[1]]).expect(&[8]).says(&absent);
+        site.dsmc(&["q", query, &both[0]]).expect(&[0]);
     }
     let option = list(&site, &format!("{}/absent\n", site.tree()));
     site.dsmc(&["q", "ba", &option]).expect(&[8]).says("ANS1092W");

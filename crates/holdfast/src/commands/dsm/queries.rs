@@ -99,8 +99,9 @@ impl Summary {
         self.bytes = self.bytes.saturating_add(object.bytes);
     }
 
-    /// Writes the end of a query, and returns its exit code.
-    fn end(&self, session: &mut Session<'_>) -> u8 {
+    /// Writes the end of a query, and returns its exit code. `absent` are the names that stand for
+    /// nothing.
+    fn end(&self, session: &mut Session<'_>, absent: &[String]) -> u8 {
         if self.objects == 0 {
             session.complain("ANS1092W No stored object has such a name");
             return WARNED;
@@ -112,18 +113,22 @@ impl Summary {
             session.say("");
             session.say(&format!("Files: {files}  Directories: {directories}  Size: {bytes}"));
         }
-        DONE
+        for name in absent {
+            session.complain(&format!("ANS1092W No stored object has the name '{name}'"));
+        }
+        if absent.is_empty() { DONE } else { WARNED }
     }
 }
 
 fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let filter = Filter::of(session)?;
-    let specs = links::follow_all(session, client, &stored::named(session)?, &filter)?;
+    let (written, filter) = (stored::named(session)?, Filter::of(session)?);
+    let specs = links::follow_all(session, client, &written, &filter)?;
     let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let has_details = session.command.has("DETAIL");
-    let mut summary = Summary::default();
-    for spec in &specs {
+    let (mut summary, mut is_found) = (Summary::default(), vec![false; specs.len()]);
+    for (spec, is_found) in specs.iter().zip(&mut is_found) {
         stored::select(client, spec, descends, &filter, &mut |object| {
+            *is_found = true;
             if summary.objects == 0 && !only_sum {
                 session.say_all(backup_heading());
             }
@@ -147,7 +152,7 @@ fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
             "Another file space may have such versions, too: 'query backup {operand}{inactive}'"
         ));
     }
-    Ok(summary.end(session))
+    Ok(summary.end(session, &stored::absent_names(&written, &is_found)))
 }
 
 fn shown_path(object: &StoredObject) -> String {
@@ -155,10 +160,10 @@ fn shown_path(object: &StoredObject) -> String {
 }
 
 fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let own = Filter::of(session)?;
-    let specs = links::follow_all(session, client, &stored::named(session)?, &own)?;
+    let (written, own) = (stored::named(session)?, Filter::of(session)?);
+    let specs = links::follow_all(session, client, &written, &own)?;
     let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
-    let mut summary = Summary::default();
+    let (mut summary, mut is_found) = (Summary::default(), vec![false; specs.len()]);
     for archive in stored::archives(session, client)? {
         let filter = Filter {
             archive: Some(archive.number),
@@ -166,8 +171,9 @@ fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
             directories_only: own.directories_only,
             ..Filter::default()
         };
-        for spec in &specs {
+        for (spec, is_found) in specs.iter().zip(&mut is_found) {
             stored::select(client, spec, descends, &filter, &mut |object| {
+                *is_found = true;
                 if summary.objects == 0 && !only_sum {
                     session.say_all(archive_heading());
                 }
@@ -190,7 +196,7 @@ fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
             })?;
         }
     }
-    Ok(summary.end(session))
+    Ok(summary.end(session, &stored::absent_names(&written, &is_found)))
 }
 
 /// A file space of a query with -json, one document per line.

@@ -339,18 +339,21 @@ pub(super) fn named(session: &Session<'_>) -> Result<Vec<Spec>, CommandError> {
 /// Tells the names under which nothing is stored, as scripts expect it, unless that is so for all
 /// names. Returns true if there are none. `is_found` has a value for each of `specs`.
 pub(super) fn tell_absent(session: &Session<'_>, specs: &[Spec], is_found: &[bool]) -> bool {
-    assert_eq!(specs.len(), is_found.len(), "each name is looked up");
     if is_found.iter().all(|is_found| !is_found) {
         return true;
     }
+    let absent = absent_names(specs, is_found);
+    for name in &absent {
+        session.complain(&format!("ANS1345E Nothing is stored under the name '{name}'"));
+    }
+    absent.is_empty()
+}
+
+/// Returns the names under which nothing is found, as messages show them.
+pub(super) fn absent_names(specs: &[Spec], is_found: &[bool]) -> Vec<String> {
+    assert_eq!(specs.len(), is_found.len(), "each name is looked up");
     let absent = specs.iter().zip(is_found).filter(|(_, is_found)| !**is_found);
-    let count = absent
-        .map(|(spec, _)| {
-            let name = model::escaped(&full_name(spec));
-            session.complain(&format!("ANS1345E Nothing is stored under the name '{name}'"));
-        })
-        .count();
-    count == 0
+    absent.map(|(spec, _)| model::escaped(&full_name(spec))).collect()
 }
 
 /// Tells the number of directories that are named and stay.
