@@ -85,8 +85,8 @@ fn option_of(word: &[u8]) -> Result<Entry, CommandError> {
     };
     let name = shown(name);
     let failed = |reason: String| CommandError::Option(reason);
-    let definition =
-        find(&name).ok_or_else(|| failed(format!("'-{name}' is no option of TSM's clients")))?;
+    let definition = find(&name)
+        .ok_or_else(|| failed(format!("'-{name}' is no option; 'dsmc help' lists the commands")))?;
     if definition.kind == Kind::Statement {
         let reason = format!("'-{name}': a statement stands in an option file or a list");
         return Err(failed(reason));
@@ -351,7 +351,7 @@ mod tests {
         check("frobnicate", "! 'frobnicate' is no command; 'help' lists all commands");
         check("q zz", "! 'q zz' is no command; 'help' lists all commands");
         check("set", "! 'set' needs a word after it: access, event, password, netappsvm, vmtags");
-        check("i -nosuch=1", "! '-nosuch' is no option of TSM's clients");
+        check("i -nosuch=1", "! '-nosuch' is no option; 'dsmc help' lists the commands");
         check("i -subdir=maybe", "! -SUBDIR: 'maybe' is not yes or no");
         check("q ba /a -pitdate", "! -PITDATE: it needs a value: a text");
         check("i -inactive=7", "! -INACTIVE: it takes no value");

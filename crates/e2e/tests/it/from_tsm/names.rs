@@ -109,6 +109,7 @@ fn words_that_would_be_ignored_are_refused() {
     let file = file.to_str().unwrap();
     site.dsmc(&["i", file, "--nosuch"]).expect(&[12]).says("ANS1107E");
     site.dsmc(&["q", "sess", "bogus"]).expect(&[12]).says("ANS1102E");
+    site.dsmc(&["help", "bogus"]).expect(&[12]).says("'bogus' is no command");
     site.dsmc(&["archive", "-filelist=list", file]).expect(&[12]).says("ANS1102E");
     site.dsmc(&["i", file]).expect(&[0]);
     site.dsmc(&["q", "fi", "/no/such"]).expect(&[8]).says("ANS1092W");

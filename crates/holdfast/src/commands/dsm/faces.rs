@@ -106,8 +106,7 @@ pub(super) fn command(given: &[Entry], words: &[Vec<u8>], context: &mut Context)
         }
     };
     if command.action() == Action::Help {
-        prompt::help(&command, context);
-        return DONE;
+        return prompt::help(&command, context);
     }
     let mut options = given.to_vec();
     options.extend(command.options.iter().cloned());

@@ -222,13 +222,18 @@ fn named_commands(words: &[Vec<u8>]) -> impl Iterator<Item = &'static CommandDef
 }
 
 /// `dsmc help`: the commands, with what does the same.
-pub(super) fn help(help: &Command, context: &mut Context) {
-    let named = named_commands(&help.operands);
+pub(super) fn help(help: &Command, context: &mut Context) -> u8 {
+    let mut named = named_commands(&help.operands).peekable();
+    if named.peek().is_none() {
+        let wanted = model::escaped(&help.operands.join(&b' '));
+        output::say(&format!("ANS1107E '{wanted}' is no command; 'help' lists all commands"));
+        return NOT_DONE;
+    }
     if help.has("JSON") {
         named.for_each(|command| {
             context.output.json(&fate_document(command));
         });
-        return;
+        return DONE;
     }
     for command in named {
         let fate = match command.fate {
@@ -241,6 +246,7 @@ pub(super) fn help(help: &Command, context: &mut Context) {
     context
         .output
         .line("Options and option files: 'holdfast dsm check', docs/guide/from-tsm.md");
+    DONE
 }
 
 #[cfg(test)]

@@ -340,7 +340,7 @@ mod tests {
             assert_eq!(options(word).expect("is taken").len(), 1, "{word}");
         }
         for (word, expected) in [
-            ("-nonsense", "ANS1107E dsmcad: '-nonsense' is no option of TSM's clients"),
+            ("-nonsense", "ANS1107E dsmcad: '-nonsense' is no option;"),
             ("--optfile=/x", "ANS1107E dsmcad: '--optfile=/x' has one dash too many"),
             ("nonsense", "ANS1107E 'nonsense' is no option of dsmcad"),
             ("-pick", "ANS1108E dsmcad: -PICK is no option of 'schedule'"),
