@@ -102,16 +102,21 @@ impl Forms {
     }
 
     /// Parses a date. A date that begins with a year of four digits is understood in every form.
+    /// Any other has the marks of this form: one of another form has its parts in another order.
     pub fn parse_date(self, text: &str) -> Option<Day> {
-        let marks = ['/', '-', '.'];
-        let parts: Vec<&str> = text.trim().split(marks).collect();
+        let text = text.trim();
+        let (order, mark) = self.date_parts();
+        let begins_with_year = text.bytes().take_while(u8::is_ascii_digit).count() == 4;
+        let own = [mark];
+        let marks: &[char] = if begins_with_year { &['/', '-', '.'] } else { &own };
+        let parts: Vec<&str> = text.split(marks).collect();
         let [first, second, third] = parts[..] else { return None };
-        let (order, _) = self.date_parts();
         let (year, month, day) = match order {
-            _ if first.len() == 4 => (first, second, third),
+            _ if begins_with_year => (first, second, third),
             Order::MonthDayYear => (third, first, second),
             Order::DayMonthYear => (third, second, first),
-            Order::YearMonthDay => (first, second, third),
+            // Two digits could be the day of another form.
+            Order::YearMonthDay => return None,
         };
         let number = |text: &str| {
             let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -244,6 +249,26 @@ mod tests {
         assert_eq!(forms(4, 1, 1).parse_date("3.11.26"), day(2026, 11, 3));
         for text in ["", "13/01/2026", "01/32/2026", "1/1", "a/b/c", "1/1/1/1", "-1/1/2026"] {
             assert_eq!(forms(1, 1, 1).parse_date(text), None, "{text}");
+        }
+    }
+
+    /// The first of December was read as the twelfth of January, or as a day of 2012 or 2001.
+    #[test]
+    fn a_date_of_another_form_is_no_date() {
+        for (form, text) in [
+            (1, "01.12.2026"),
+            (1, "01-12-2026"),
+            (2, "12/01/2026"),
+            (7, "01.12.2026"),
+            (3, "12/01/26"),
+            (3, "01-12-26"),
+            (5, "01.12.26"),
+        ] {
+            assert_eq!(forms(form, 1, 1).parse_date(text), None, "{form} {text}");
+        }
+        let first = Some(Day { year: 2026, month: 12, day: 1 });
+        for form in 1..8 {
+            assert_eq!(forms(form, 1, 1).parse_date("2026/12/01"), first, "{form}");
         }
     }
 
