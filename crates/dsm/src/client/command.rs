@@ -151,9 +151,23 @@ pub fn parse(words: &[Vec<u8>]) -> Result<Command, CommandError> {
         let option = unheeded.definition.name();
         return Err(CommandError::Unheeded { option, command: definition.name() });
     }
-    let command = Command { definition, operands: others[length..].to_vec(), options };
+    let operands = others[length..].iter().map(|word| unquoted_operand(word).to_vec()).collect();
+    let command = Command { definition, operands, options };
     command.check_operands()?;
     Ok(command)
+}
+
+/// Returns an operand without the quotes around an absolute path. Scripts that quote twice leave
+/// them, and a name of a file has them at both ends only if it is relative.
+fn unquoted_operand(word: &[u8]) -> &[u8] {
+    match word {
+        [b'"', within @ .., b'"'] | [b'\'', within @ .., b'\'']
+            if within.starts_with(b"/") || within.starts_with(b"{/") =>
+        {
+            within
+        }
+        word => word,
+    }
 }
 
 /// Returns true if an option is refused for the command. A restore walks through no tree of this
@@ -399,6 +413,20 @@ mod tests {
         check("rest /a -pick -ina", "restore /a -PICK= -INACTIVE=");
         check("ret /a -pick", "retrieve /a -PICK=");
         check("del ar /a -pick", "delete archive /a -PICK=");
+    }
+
+    #[test]
+    fn quotes_around_an_absolute_path_are_no_part_of_it() {
+        for (word, expected) in [
+            (&b"\"/a b\""[..], &b"/a b"[..]),
+            (b"'{/a}/b*'", b"{/a}/b*"),
+            (b"\"a b\"", b"\"a b\""),
+            (b"\"/a b", b"\"/a b"),
+            (b"\"", b"\""),
+        ] {
+            let command = parse(&[b"sel".to_vec(), word.to_vec()]).expect("a command");
+            assert_eq!(command.operands, [expected.to_vec()]);
+        }
     }
 
     #[test]
