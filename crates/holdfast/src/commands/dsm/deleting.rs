@@ -7,6 +7,7 @@ use client::{
     ListOptions, PathDeletion,
 };
 use dsm::client::{Last, Spec, TimeRange};
+use dsm::forms::Forms;
 use model::Kind;
 use serde_json::json;
 
@@ -63,11 +64,30 @@ impl Sum {
         }
         let versions = session.forms.count(self.versions);
         session.say(&format!("Total number of objects deleted:{versions:>15}"));
-        for (number, until) in &self.undone_by {
-            session.say(&format!("'holdfast undelete {number}' brings them back until {until}."));
-        }
+        let lines = undo_lines(&self.undone_by, session.forms);
+        session.say_all(lines);
         Ok(if self.damaged { FAILED } else { DONE })
     }
+}
+
+/// Maximum number of deletions that are named one by one.
+const UNDONE_BY_MAX: usize = 10;
+
+/// Returns the lines that say how deletions are undone. Each has its number, and the end of the
+/// time in which that can be done.
+fn undo_lines(undone_by: &[(u64, String)], forms: Forms) -> Vec<String> {
+    let (Some((_, until)), true) = (undone_by.first(), undone_by.len() > UNDONE_BY_MAX) else {
+        let line = |(number, until): &(u64, String)| {
+            format!("'holdfast undelete {number}' brings them back until {until}.")
+        };
+        return undone_by.iter().map(line).collect();
+    };
+    // A list of files may have thousands.
+    let count = forms.count(undone_by.len() as u64);
+    vec![format!(
+        "These are {count} deletions. 'holdfast undelete' lists them, and each can be undone until \
+         {until}."
+    )]
 }
 
 /// Objects that the names of a deletion stand for.
@@ -584,6 +604,20 @@ mod tests {
         assert_eq!(coverage(&["/srv/a"], false), (false, false));
         assert_eq!(coverage(&["/srv/a", "/srv/below/b"], false), (false, true));
         assert_eq!(coverage(&["/home/*"], true), (true, false));
+    }
+
+    #[test]
+    fn many_deletions_are_not_named_one_by_one() {
+        let lines = |count: u64| {
+            let undone_by: Vec<_> = (1..=count).map(|number| (number, "noon".to_owned())).collect();
+            undo_lines(&undone_by, Forms::default())
+        };
+        assert_eq!(lines(0), [] as [&str; 0]);
+        assert_eq!(lines(1), ["'holdfast undelete 1' brings them back until noon."]);
+        assert_eq!(lines(10).len(), 10);
+        let many = "These are 1,200 deletions. 'holdfast undelete' lists them, and each can be \
+                    undone until noon.";
+        assert_eq!(lines(1_200), [many]);
     }
 
     #[test]
