@@ -168,6 +168,26 @@ fn an_absent_name_of_a_list_does_not_stop_a_restore() {
     assert_eq!(fs::read(&file).unwrap(), content);
 }
 
+/// The report told a person to give the option that was given.
+#[test]
+fn a_newer_file_that_stays_is_told_with_what_replaces_it() {
+    let site = Site::new(1);
+    let file = site.scene.file(0);
+    let path = file.to_str().unwrap();
+    site.dsmc(&["i", path]).expect(&[0]);
+    fs::write(&file, b"newer").unwrap();
+    for (options, advice) in [
+        (&["-replace=no"][..], "left alone: 1; -replace=all replaces them"),
+        (
+            &["-replace=all", "-ifnewer"],
+            "left alone: 1; -replace=all without -ifnewer replaces them",
+        ),
+    ] {
+        site.dsmc(&[&["restore", path], options].concat()).expect(&[4]).says(advice);
+        assert_eq!(fs::read(&file).unwrap(), b"newer");
+    }
+}
+
 #[test]
 fn lines_of_objects_have_sizes_whatever_the_names_are() {
     let site = Site::new(0);

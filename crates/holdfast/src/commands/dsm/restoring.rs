@@ -628,9 +628,10 @@ impl Tally {
     pub(super) fn end(self, session: &mut Session<'_>, is_retrieve: bool) -> u8 {
         if self.kept > 0 {
             let kept = session.forms.count(self.kept);
+            let without = if session.command.has("IFNEWER") { " without -ifnewer" } else { "" };
             session.say(&format!(
-                "Objects that exist and differ, and were left alone: {kept}; -replace=all replaces \
-                 them"
+                "Objects that exist and differ, and were left alone: {kept}; \
+                 -replace=all{without} replaces them"
             ));
         }
         let title = if is_retrieve { "Retrieve" } else { "Restore" };
