@@ -231,20 +231,27 @@ impl Pools {
     }
 
     /// Returns the number of bytes that packs may take that are written again before other packs
-    /// are removed: the room in the pool that has most room. Nothing is known of the room in an
-    /// object store.
+    /// are removed: the room in the pool that has most room.
     pub fn room_for_upkeep(&self) -> u64 {
+        self.rooms(Purpose::Upkeep, State::chain).into_iter().max().unwrap_or(0)
+    }
+
+    /// Returns the room for `purpose`, in bytes, of each pool that `choose` lists. Nothing is known
+    /// of the room in an object store.
+    fn rooms(&self, purpose: Purpose, choose: impl FnOnce(&State) -> Vec<PoolId>) -> Vec<u64> {
         let state = self.state();
         let reserve = state.reserve;
-        let members = state.chain().into_iter().map(|pool| &state.members[&pool]);
+        let pools = choose(&state);
+        let members = pools.iter().filter_map(|pool| state.members.get(pool));
         let rooms = members.map(|member| (member.room_bytes(), Arc::clone(&member.storage)));
         let rooms: Vec<_> = rooms.collect();
+        // The state is not locked here, so that a disk that does not answer blocks nobody else.
         drop(state);
-        let of_disk = |storage: &dyn PackStorage| storage.room(reserve, Purpose::Upkeep);
-        let rooms = rooms
+        let of_disk = |storage: &dyn PackStorage| storage.room(reserve, purpose);
+        rooms
             .iter()
-            .map(|(capacity, storage)| of_disk(&**storage).unwrap_or(u64::MAX).min(*capacity));
-        rooms.max().unwrap_or(0)
+            .map(|(capacity, storage)| of_disk(&**storage).unwrap_or(u64::MAX).min(*capacity))
+            .collect()
     }
 
     /// Lists the available pools, primary pools first.

@@ -8,6 +8,8 @@ use super::Pools;
 use crate::disk;
 use crate::error::AppendError;
 use crate::open::{NewPack, OpenPack, PackFailure, SealingPack, SyncHandle, SyncPoint};
+use crate::pack::PACK_BYTES;
+use crate::reserve::Purpose;
 use crate::state::{ClosingPack, State};
 
 /// Treatment by a sync of the open packs that are not full yet.
@@ -85,6 +87,15 @@ impl Pools {
     /// Does the same as [`Pools::sync`], and seals all open packs: for an orderly stop.
     pub fn seal_all(&self) -> Result<(), AppendError> {
         self.sync_and(UnfilledPacks::Seal)
+    }
+
+    /// Seals the open packs if one of their pools has no room for another pack of full size. An
+    /// open pack takes no part in reclamation, and its pool may be too full to ever fill it.
+    pub fn seal_where_short(&self) -> Result<(), AppendError> {
+        let of_open =
+            |state: &State| -> Vec<PoolId> { state.open.keys().map(|slot| slot.pool).collect() };
+        let rooms = self.rooms(Purpose::Data, of_open);
+        if rooms.into_iter().any(|room| room < PACK_BYTES) { self.seal_all() } else { Ok(()) }
     }
 
     fn sync_and(&self, unfilled: UnfilledPacks) -> Result<(), AppendError> {

@@ -15,6 +15,7 @@
 //!    sends the data again. So no new page names the pack after the condemnation. The second look
 //!    reads everything that was committed before, so it misses nothing.
 //! 2. Packs that backups are appending to are not judged, because no page names their data yet.
+//!    Open packs are not judged either. A run seals them first where a pool is nearly full.
 //! 3. A pack is removed only after all readers have ended that began before the second look ended.
 //!    Between the first look and the condemnation a page may have named the pack for a while.
 //! 4. The catalogue forgets a pack before its file is removed. A crash between the two steps leaves
@@ -141,6 +142,7 @@ pub fn run(
     let _only = store.pause_reclamation()?;
     if !order.is_dry {
         store.check_released()?;
+        seal_where_short(store);
     }
     // This commit records the packs that were sealed meanwhile. So no later commit overwrites the
     // state of these packs.
@@ -152,6 +154,14 @@ pub fn run(
     round.run()?;
     record_event(store, &round.outcome)?;
     Ok(round.outcome)
+}
+
+/// Seals the open packs if room is short, so that the run sees what is dead in them.
+fn seal_where_short(store: &Store) {
+    if let Err(error) = store.pools.seal_where_short() {
+        let error = model::chain(&error);
+        tracing::warn!(error, "open packs cannot be sealed, so their dead data stays for now");
+    }
 }
 
 /// Records what was removed and written again, if anything was.

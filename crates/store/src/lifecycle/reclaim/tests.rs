@@ -518,6 +518,27 @@ fn a_full_disk_becomes_emptier_without_room_for_live_data() {
     world.compare_all();
 }
 
+/// A full pool kept the data of refused backups in its open pack until the server was restarted.
+#[test]
+fn an_open_pack_is_reclaimed_where_room_is_short() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path().join("server"), 1);
+    let order = Order { is_dry: false, dead_percent: 50, recompress: None };
+    [0, 2].into_iter().for_each(|index| world.back_up_own(index));
+    world.drop_even();
+    let capacity = Some(Some(1 << 20));
+    let settings = pools::PoolSettings { capacity, ..pools::PoolSettings::default() };
+    let name = "PRIMARY".to_owned();
+    let change = pools::PoolChange { name, settings, ..pools::PoolChange::default() };
+    pools::change(&world.store, &change).expect("is changed");
+    assert_eq!(world.store.pools.sealed(), [], "the pack is open");
+    let outcome = run(&world.store, order, &mut |_| true).expect("runs");
+    assert_eq!((outcome.packs_removed, outcome.packs_waiting), (1, 0));
+    assert!(world.store.pools.primary_packs().is_empty());
+    world.back_up_own(1);
+    world.compare_all();
+}
+
 #[test]
 fn what_is_alive_in_a_sparse_pack_moves_together() {
     let folder = tempfile::tempdir().expect("a folder");
