@@ -79,6 +79,9 @@ pub(crate) struct State {
     /// Packs that failed and are not closed yet.
     pub(crate) failed: BTreeMap<PackNumber, FailedPack>,
     pub(crate) last_failure: WriteFailure,
+    /// Size in bytes of the largest record of new data that was refused because no pool had room;
+    /// `None` while new data is taken.
+    pub(crate) refused_bytes: Option<u64>,
 }
 
 impl State {
@@ -102,6 +105,7 @@ impl State {
                 reason: "the storage of a pool is not available any more".to_owned(),
                 is_full: false,
             },
+            refused_bytes: None,
         }
     }
 

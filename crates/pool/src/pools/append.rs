@@ -54,7 +54,23 @@ impl Pools {
                 other => return other,
             }
         }
+        if full.is_some() && purpose == Purpose::Data {
+            state.refused_bytes = state.refused_bytes.max(Some(quantum.record.len() as u64));
+        }
         Err(full.unwrap_or_else(|| state.nowhere()))
+    }
+
+    /// Returns true while no pool has room for new data: from the first refusal until a pool has
+    /// room for two of the largest record that was refused. A small record that still fits changes
+    /// nothing.
+    pub fn refuses_data(&self) -> bool {
+        let Some(refused_bytes) = self.state().refused_bytes else { return false };
+        let rooms = self.rooms(Purpose::Data, State::chain);
+        let refuses = rooms.into_iter().all(|room| room < refused_bytes.saturating_mul(2));
+        if !refuses {
+            self.state().refused_bytes = None;
+        }
+        refuses
     }
 
     /// Returns the number of packs that have failed. If two calls return the same number,

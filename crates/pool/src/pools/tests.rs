@@ -480,6 +480,36 @@ fn data_stops_before_the_reserve_and_upkeep_goes_on() {
 }
 
 #[test]
+fn pools_refuse_data_from_the_first_refusal_until_one_has_room() {
+    let (pools, folders) = open_two(Role::Primary, None);
+    let set = |capacity_bytes: u64| {
+        let first = spec(1, Role::Primary, folders[0].path());
+        let first = PoolSpec { capacity_bytes: Some(capacity_bytes), ..first };
+        pools.set(&[first, spec(2, Role::Primary, folders[1].path())]).expect("changed");
+    };
+    let (record, lengths, digests) = quantum(&[vec![1; 1000]]);
+    let filler = Filler::any(DOMAIN);
+    let bytes = record.len() as u64;
+    set(bytes - 1);
+    assert!(!pools.refuses_data(), "nobody has asked");
+    let refused = pools.append(filler, &record, &lengths, &digests).expect_err("it is full");
+    assert!(matches!(refused, AppendError::Full { .. }), "{refused}");
+    assert!(pools.refuses_data());
+    set(2 * bytes - 1);
+    assert!(pools.refuses_data(), "the next record would be refused again");
+    set(2 * bytes);
+    assert!(!pools.refuses_data());
+    set(bytes - 1);
+    assert!(!pools.refuses_data(), "nobody has asked since");
+    drop(
+        pools
+            .append_for_upkeep(filler, &record, &lengths, &digests)
+            .expect_err("it is full"),
+    );
+    assert!(!pools.refuses_data(), "no new data was refused");
+}
+
+#[test]
 fn a_pool_takes_no_second_copy_into_its_reserve() {
     let (pools, [first, _second]) = open_two(Role::Copy, None);
     let place = append(&pools, &[b"one".to_vec()]);
