@@ -39,6 +39,7 @@ mod connection;
 mod disk_errors;
 mod edge;
 mod enrol;
+mod full_pools;
 mod gate;
 mod guesses;
 mod identities;

@@ -23,6 +23,7 @@ use crate::authority::AuthorityError;
 use crate::bugs;
 use crate::disk_errors;
 use crate::edge::Edge;
+use crate::full_pools;
 use crate::office::Office;
 use crate::port::NodeThreads;
 use crate::stop::{BEAT_PAUSE, stopped};
@@ -231,6 +232,7 @@ pub async fn run(
     let remembering = tokio::spawn(remember_by_itself(Arc::clone(&store), stop.clone()));
     let recording = tokio::spawn(bugs::record_by_itself(Arc::clone(&store), stop.clone()));
     let noting = tokio::spawn(disk_errors::record_by_itself(Arc::clone(&store), stop.clone()));
+    let looking = tokio::spawn(full_pools::record_by_itself(Arc::clone(&store), stop.clone()));
     let following = tokio::spawn(follow_locks_by_itself(Arc::clone(&edge), stop.clone()));
     let scheduling = tokio::spawn(timetable::run_by_itself(Arc::clone(&edge), stop.clone()));
     let work_in =
@@ -263,6 +265,7 @@ pub async fn run(
         remembering.await,
         recording.await,
         noting.await,
+        looking.await,
         following.await,
         scheduling.await,
         working.await,

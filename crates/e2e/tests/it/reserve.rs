@@ -110,6 +110,32 @@ fn await_event(scene: &Scene, what: &str) {
     }
 }
 
+/// Returns the number of events of this kind.
+fn count_events(scene: &Scene, what: &str) -> usize {
+    let events = scene.server.admin(&["log"]);
+    let events = events.as_array().expect("a list of events");
+    events.iter().filter(|event| event["what"] == what).count()
+}
+
+#[test]
+fn the_log_says_once_that_pools_are_full_and_once_that_they_have_room() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(8, MEGABYTE);
+    scene.copy_no_catalog();
+    scene.server.admin(&["pool", "set", "PRIMARY", "--capacity", "4M"]);
+    assert_full(scene.node.backup(&scene.tree, &[]));
+    await_event(&scene, "pools full");
+    assert_full(scene.node.backup(&scene.tree, &[]));
+    scene.server.admin(&["pool", "set", "PRIMARY", "--capacity", "0"]);
+    await_event(&scene, "pools have room");
+    scene.backup();
+    for what in ["pools full", "pools have room"] {
+        assert_eq!(count_events(&scene, what), 1, "{what}");
+    }
+}
+
 fn replace_by_file(folder: &Path) {
     fs::remove_dir_all(folder).unwrap();
     fs::write(folder, "not a folder").unwrap();
