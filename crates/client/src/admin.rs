@@ -60,7 +60,7 @@ pub use reclamation::{Reclamation, ReclamationRequest};
 pub use recompression::RecompressionEffect;
 pub use rest::RestAnswer;
 pub use schedules::{EventFilter, Follower, PollingAgent, Schedule, ScheduledEvent, StartedAction};
-pub use servers::Server;
+pub use servers::{Health, Server};
 pub use tasks::{TaskEnd, TaskRun};
 pub use transfers::FinishedTransfer;
 pub use volumes::{

@@ -619,14 +619,17 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ServersRequest>,
     ) -> Result<Response<proto::ServersReply>, Status> {
-        let store = &self.edge.store;
-        let own = Health { disk: sys::disk_error::summary(), lacks_index: store.lacks_index() };
-        let Section { items, next } = Portion::parse(request.into_inner().portion).of_list(
-            store.servers(),
-            |server| format!("{}\0{:020}", server.address, server.started.0).into(),
-            |server| messages::servers::server(server, &own),
-        );
-        Ok(Response::new(proto::ServersReply { servers: items, next }))
+        let portion = Portion::parse(request.into_inner().portion);
+        self.blocking(move |store| {
+            let own = Health::of(store);
+            let Section { items, next } = portion.of_list(
+                store.servers(),
+                |server| format!("{}\0{:020}", server.address, server.started.0).into(),
+                |server| messages::servers::server(server, &own),
+            );
+            Ok(proto::ServersReply { servers: items, next })
+        })
+        .await
     }
 
     async fn events(

@@ -24,12 +24,28 @@ pub struct Server {
     pub is_this: bool,
     /// Number of backups in progress at the server.
     pub backups: u64,
-    /// Errors of disks since the server started. Only the server that sent the list reports them.
+    /// Health of the server that sent the list. The others do not report theirs.
+    pub health: Health,
+}
+
+/// Health of a server.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Errors of disks since the server started.
     pub disk_errors: u64,
     /// Description of the last error of a disk.
     pub last_disk_error: Option<String>,
-    /// True if the server that sent the list runs without a chunk index.
+    /// True if the server runs without a chunk index.
     pub lacks_index: bool,
+    /// True if the server refuses new data because no pool has room.
+    pub refuses_data: bool,
+}
+
+impl Health {
+    /// Returns true if an administrator has to do something.
+    pub fn is_impaired(&self) -> bool {
+        self.disk_errors > 0 || self.lacks_index || self.refuses_data
+    }
 }
 
 impl From<proto::Server> for Server {
@@ -42,9 +58,12 @@ impl From<proto::Server> for Server {
             keeps_house: message.keeps_house,
             is_this: message.is_this,
             backups: message.backups,
-            disk_errors: message.disk_errors,
-            last_disk_error: optional::text(message.last_disk_error),
-            lacks_index: message.lacks_index,
+            health: Health {
+                disk_errors: message.disk_errors,
+                last_disk_error: optional::text(message.last_disk_error),
+                lacks_index: message.lacks_index,
+                refuses_data: message.refuses_data,
+            },
         }
     }
 }

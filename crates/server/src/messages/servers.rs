@@ -1,5 +1,6 @@
 //! The servers of a catalogue.
 
+use store::Store;
 use store::fleet::ServerSummary;
 use sys::disk_error::Summary;
 use wire::proto;
@@ -9,6 +10,17 @@ use wire::proto;
 pub(crate) struct Health {
     pub(crate) disk: Summary,
     pub(crate) lacks_index: bool,
+    pub(crate) refuses_data: bool,
+}
+
+impl Health {
+    pub(crate) fn of(store: &Store) -> Self {
+        Self {
+            disk: sys::disk_error::summary(),
+            lacks_index: store.lacks_index(),
+            refuses_data: store.pools.refuses_data(),
+        }
+    }
 }
 
 pub(crate) fn server(info: ServerSummary, own: &Health) -> proto::Server {
@@ -24,5 +36,6 @@ pub(crate) fn server(info: ServerSummary, own: &Health) -> proto::Server {
         disk_errors: own.map_or(0, |own| own.disk.count),
         last_disk_error: own.map(|own| own.disk.last.clone()).unwrap_or_default(),
         lacks_index: own.is_some_and(|own| own.lacks_index),
+        refuses_data: own.is_some_and(|own| own.refuses_data),
     }
 }

@@ -36,11 +36,12 @@ struct ServerDocument<'a> {
     keeps_house: bool,
     is_this: bool,
     backups: u64,
-    /// Null for other servers than the one that answers, like the next two: each knows only its own
-    /// disks.
+    /// Null for other servers than the one that answers, like the next three: each knows only its
+    /// own disks.
     disk_errors: Option<u64>,
     last_disk_error: Option<&'a str>,
     lacks_index: Option<bool>,
+    refuses_data: Option<bool>,
 }
 
 pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, CommandError> {
@@ -55,16 +56,17 @@ pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, Comman
                 keeps_house: server.keeps_house,
                 is_this: server.is_this,
                 backups: server.backups,
-                disk_errors: server.is_this.then_some(server.disk_errors),
-                last_disk_error: server.last_disk_error.as_deref(),
-                lacks_index: server.is_this.then_some(server.lacks_index),
+                disk_errors: server.is_this.then_some(server.health.disk_errors),
+                last_disk_error: server.health.last_disk_error.as_deref(),
+                lacks_index: server.is_this.then_some(server.health.lacks_index),
+                refuses_data: server.is_this.then_some(server.health.refuses_data),
             });
         }
     } else {
         context.output.text(&text(&servers));
     }
-    let is_impaired = |server: &Server| server.disk_errors > 0 || server.lacks_index;
-    Ok(if servers.iter().any(is_impaired) { WARNED } else { DONE })
+    let is_impaired = servers.iter().any(|server| server.health.is_impaired());
+    Ok(if is_impaired { WARNED } else { DONE })
 }
 
 fn text(servers: &[Server]) -> String {
@@ -83,11 +85,14 @@ fn text(servers: &[Server]) -> String {
         if server.is_this {
             notes.push("this server".to_owned());
         }
-        if server.disk_errors > 0 {
-            notes.push(quantity::counted(server.disk_errors, "disk error"));
+        if server.health.disk_errors > 0 {
+            notes.push(quantity::counted(server.health.disk_errors, "disk error"));
         }
-        if server.lacks_index {
+        if server.health.lacks_index {
             notes.push("no chunk index".to_owned());
+        }
+        if server.health.refuses_data {
+            notes.push("refuses data: the pools are full".to_owned());
         }
         if server.silence >= SILENCE_SHOWN {
             notes.push(format!("silent for {} s", server.silence.as_secs()));
@@ -97,7 +102,7 @@ fn text(servers: &[Server]) -> String {
         [address, version, started, server.backups.to_string(), notes.join(", ")]
     };
     let mut text = table::render(columns, &servers.iter().map(row).collect::<Vec<_>>());
-    for error in servers.iter().filter_map(|server| server.last_disk_error.as_ref()) {
+    for error in servers.iter().filter_map(|server| server.health.last_disk_error.as_ref()) {
         text.push_str(&["Last disk error: ", error, "\n"].concat());
     }
     text

@@ -34,8 +34,8 @@ pub(super) fn status(table: &mut Table, admin: &mut Admin) -> Result<(), Command
             ("KEEPS_HOUSE", (if server.keeps_house { "Yes" } else { "No" }).into()),
             ("SILENT_SECONDS", server.silence.as_secs().into()),
             ("BACKUPS", server.backups.into()),
-            ("DISK_ERRORS", server.disk_errors.into()),
-            ("LAST_DISK_ERROR", server.last_disk_error.into()),
+            ("DISK_ERRORS", server.health.disk_errors.into()),
+            ("LAST_DISK_ERROR", server.health.last_disk_error.into()),
         ]);
     }
     Ok(())
