@@ -3,7 +3,7 @@
 //! ```text
 //!   run          work that is due now and then:  begin --> record --> work --> record the end
 //!   run_often    work that is due all the time:  begin --> work --(a minute)--> record --> ...
-//!                                                           |
+//!                                                           |   (or it fails, or works again)
 //!                                     each second: is it cancelled? how far has it come?
 //! ```
 //!
@@ -200,16 +200,21 @@ impl<'a> OpenRun<'a> {
         runs.ok()?.into_iter().find(is_own).map(|one| one.number)
     }
 
-    /// Records a short run, too, if the run that is recorded last has failed or has no end:
-    /// otherwise that failure would be shown until a run lasts again.
-    fn record_recovery(&mut self) {
+    /// Records a short run, too, if the run that is recorded last ended otherwise or has no end:
+    /// nobody would see a failure that comes soon, and an old one would be shown until a run lasts
+    /// again.
+    fn record_change(&mut self, has_failed: bool) {
         if self.is_recorded {
             return;
         }
         let runs = self.catalog.task_runs(None, LAST_RUNS).unwrap_or_default();
         let last = runs.into_iter().find(|one| one.run.task == self.task.name());
-        let has_failed = |end: &TaskEnd| end.code >= TaskEnd::FAILED;
-        if last.is_some_and(|one| one.run.ended.as_ref().is_none_or(has_failed)) {
+        let is_same = |end: &TaskEnd| (end.code >= TaskEnd::FAILED) == has_failed;
+        let is_known = match last {
+            Some(one) => one.run.ended.as_ref().is_some_and(is_same),
+            None => !has_failed,
+        };
+        if !is_known {
             self.record();
         }
     }
@@ -249,7 +254,8 @@ pub fn run<T>(
     carry_out(open, work, warning)
 }
 
-/// Runs `work`, which is due all the time and mostly ends soon. A run that lasts is recorded.
+/// Runs `work`, which is due all the time and mostly ends soon. A run that lasts is recorded, and
+/// so is the first run that fails, and the first that succeeds after that.
 pub(crate) fn run_often<T>(
     catalog: &dyn Catalog,
     tasks: &Tasks,
@@ -274,8 +280,9 @@ fn carry_out<T>(
         }
         Err(error) => (TaskEnd::FAILED, error.to_string()),
     };
-    if code < TaskEnd::FAILED {
-        open.record_recovery();
+    // A run that others kept out, or that was cancelled, says nothing about the work.
+    if !matches!(outcome, Err(StoreError::Busy(_) | StoreError::Cancelled(_))) {
+        open.record_change(code >= TaskEnd::FAILED);
     }
     open.end(code, reason);
     outcome
@@ -454,12 +461,13 @@ mod tests {
             runs.into_iter().map(|one| one.run.ended.map(|end| end.code)).collect()
         };
         assert_eq!(codes(), [Some(0)]);
-        // A failure is shown until a run, be it short, has ended well.
-        let failing = |open: &mut OpenRun<'_>| {
-            open.record();
-            Err(StoreError::no_space("the disk is full"))
-        };
-        assert!(often(&failing).is_err());
+        assert!(often(&|_| Err(StoreError::busy("another run"))).is_err());
+        assert_eq!(codes(), [Some(0)]);
+        // A failure is shown once, and until a run, be it short, has ended well.
+        for _ in 0..2 {
+            assert!(often(&|_| Err(StoreError::no_space("the disk is full"))).is_err());
+            assert_eq!(codes(), [Some(TaskEnd::FAILED), Some(0)]);
+        }
         for _ in 0..2 {
             assert_eq!(often(&|_| Ok(())), Ok(()));
             assert_eq!(codes(), [Some(0), Some(TaskEnd::FAILED), Some(0)]);
