@@ -515,11 +515,10 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
         Ok(rows) => rows,
         Err(error) => return log_outcome("pools", Err(error.into())),
     };
-    for row in rows.iter().filter(|row| row.next.is_some()) {
-        let drained =
-            regular(store, Task::Drain, |listener| drain(store, &row.name, false, listener));
-        log_outcome(&row.name, drained);
-    }
+    let draining: Vec<&PoolRow> = rows.iter().filter(|row| row.next.is_some()).collect();
+    regular_at(store, Task::Drain, &draining, |row, listener| {
+        drain(store, &row.name, false, listener)
+    });
     let has_copies = rows.iter().any(|row| row.is_copy);
     if has_copies && sealed.elapsed() > SEAL_EVERY {
         *sealed = sys::clock::monotonic();
@@ -532,13 +531,9 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
         });
         log_outcome("volumes", emptied);
     }
-    for row in rows.iter().filter(|row| row.is_copy) {
-        if store.pools.usage(row.id).is_there {
-            let copied =
-                regular(store, Task::CopyPacks, |listener| copy_some(store, row, listener));
-            log_outcome(&row.name, copied);
-        }
-    }
+    let takes_copies = |row: &&PoolRow| row.is_copy && store.pools.usage(row.id).is_there;
+    let filling: Vec<&PoolRow> = rows.iter().filter(takes_copies).collect();
+    regular_at(store, Task::CopyPacks, &filling, |row, listener| copy_some(store, row, listener));
 }
 
 fn repair_suspects(store: &Arc<Store>) -> Result<Outcome, StoreError> {
@@ -564,6 +559,37 @@ fn regular(
     };
     let work = |open: &mut OpenRun<'_>| work(&mut |now: &Outcome| open.goes_on(|| now.numbers()));
     tasks::run_often(&*store.catalog, &store.tasks, task, work, trouble)
+}
+
+/// Does a part of the regular work at each of these pools, as one run of the task: so the run has
+/// failed as long as the work fails at one of them. The others have their turn all the same.
+fn regular_at(
+    store: &Arc<Store>,
+    task: Task,
+    pools: &[&PoolRow],
+    work: impl Fn(&PoolRow, Listener<'_>) -> Result<Outcome, StoreError>,
+) {
+    let done = regular(store, task, |listener| {
+        let (mut all, mut failed) = (Outcome::default(), None::<StoreError>);
+        for row in pools {
+            let outcome = work(row, &mut *listener);
+            log_outcome(&row.name, outcome.clone());
+            match outcome {
+                Ok(Outcome { failures, volumes, .. }) => {
+                    all.failures.extend(failures);
+                    all.volumes.extend(volumes);
+                }
+                Err(error @ StoreError::Cancelled(_)) => return Err(error),
+                Err(error) if failed.as_ref().is_none_or(|first| !is_trouble(first)) => {
+                    failed = Some(error);
+                }
+                Err(_) => {}
+            }
+        }
+        failed.map_or(Ok(all), Err)
+    });
+    // The outcome of each pool is in the log.
+    drop(done);
 }
 
 fn copy_some(

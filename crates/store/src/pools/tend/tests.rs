@@ -1,6 +1,6 @@
 //! Tests of copying, moving and repairing packs, with pools in folders and on volumes in files.
 
-use catalog::VolumeAccess;
+use catalog::{TaskEnd, VolumeAccess};
 
 use super::*;
 use crate::pools::{PoolChange, PoolSettings, change};
@@ -182,6 +182,31 @@ fn regular_work_that_a_person_has_cancelled_rests() {
         packs(&server, "COPIES").len()
     };
     assert_eq!((copied(false), copied(true)), (1, 0));
+}
+
+/// The success at one pool hid the failure at another.
+#[test]
+fn a_task_has_failed_until_it_succeeds_at_every_pool() {
+    let server = TestServer::new();
+    server.add_pool("BAD", true);
+    server.add_pool("GOOD", true);
+    fill(&server, 1);
+    let url = format!("file://{}", server.beside("BAD").display());
+    let blocked = server.pack_file(&url, PackNumber(1)).with_extension("new");
+    std::fs::create_dir_all(&blocked).expect("is made");
+    let codes = || -> Vec<u8> {
+        tend(&server.store, &mut sys::clock::monotonic());
+        let mut runs = server.store.catalog.task_runs(None, 9).expect("are listed");
+        runs.retain(|one| one.run.task == "copy packs");
+        runs.into_iter().map(|one| one.run.ended.expect("is over").code).collect()
+    };
+    for _ in 0..2 {
+        assert_eq!(codes(), [TaskEnd::FAILED]);
+        assert_eq!((packs(&server, "BAD").len(), packs(&server, "GOOD").len()), (0, 1));
+    }
+    std::fs::remove_dir(&blocked).expect("is removed");
+    assert_eq!(codes(), [0, TaskEnd::FAILED]);
+    assert_eq!(packs(&server, "BAD"), [1]);
 }
 
 #[test]
