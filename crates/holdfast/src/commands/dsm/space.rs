@@ -1,5 +1,6 @@
 //! `dsmmigrate`, `dsmrecall`, `dsmls` and the other commands of space management.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
@@ -94,7 +95,8 @@ fn execute(
     if takes_paths {
         line.extend(paths.iter().map(|path| OsStr::from_bytes(path).to_owned()));
     }
-    let mut writer = Writer { plan, is_json, is_headed: false, wanted: wanted(plan)? };
+    let (tops, wanted) = (tops(plan), wanted(plan)?);
+    let mut writer = Writer { plan, is_json, is_headed: false, tops, wanted };
     if is_listed && paths.is_empty() {
         return writer.end(context);
     }
@@ -118,6 +120,28 @@ fn execute(
     }
     let code = Outcome::checked(outcome).map_err(in_own_words)?;
     Ok(code.max(writer.end(context)?))
+}
+
+/// Returns the paths that a list of files is about, as the list shows them. Names of files stand
+/// for what is below a path.
+fn tops(plan: &SpacePlan) -> HashSet<String> {
+    if !matches!(plan.form, SpaceForm::List { .. }) {
+        return HashSet::new();
+    }
+    let shown = |path: &Vec<u8>| {
+        let top = crate::path::absolute(Path::new(OsStr::from_bytes(path))).ok()?;
+        let top = model::escaped(&top);
+        let top = top.strip_suffix("/.").unwrap_or(&top);
+        Some(top.strip_suffix('/').unwrap_or(top).to_owned())
+    };
+    plan.paths.iter().filter_map(shown).collect()
+}
+
+/// Returns the name of a file within the innermost of `tops` that has it. A path that is in none of
+/// them stays as it is.
+fn name_within<'a>(tops: &HashSet<String>, path: &'a str) -> &'a str {
+    let innermost = path.rmatch_indices('/').find(|(end, _)| tops.contains(&path[..*end]));
+    innermost.map_or(path, |(end, _)| &path[end + 1..])
 }
 
 /// Returns the file systems that a list of them is about; none stand for all.
@@ -262,6 +286,8 @@ struct Writer<'a> {
     plan: &'a SpacePlan,
     is_json: bool,
     is_headed: bool,
+    /// Paths that a list of files is about.
+    tops: HashSet<String>,
     /// File systems that were asked for and were not told yet.
     wanted: Vec<Vec<u8>>,
 }
@@ -370,15 +396,6 @@ impl Writer<'_> {
     /// Writes a file of a list.
     fn listed(&self, document: &Value, context: &mut Context) {
         let path = shown_path(&document["path"]);
-        // Of two directories of which one is in the other, the inner one has the file.
-        let within = self.plan.paths.iter().filter_map(|top| {
-            let top = crate::path::absolute(Path::new(OsStr::from_bytes(top))).ok()?;
-            let top = model::escaped(&top);
-            let top = top.strip_suffix("/.").unwrap_or(&top);
-            let top = top.strip_suffix('/').unwrap_or(top).to_owned();
-            path.strip_prefix(&top)?.strip_prefix('/').map(str::to_owned)
-        });
-        let name = within.min_by_key(String::len).unwrap_or_else(|| path.clone());
         let resident = document["resident_bytes"].as_u64().unwrap_or(0);
         let state = document["state"].as_str().unwrap_or("-");
         let state = if state == "m" && resident > 0 { "m (p)" } else { state };
@@ -387,7 +404,7 @@ impl Writer<'_> {
             resident_bytes: resident,
             allocated_bytes: resident,
             state,
-            name: &name,
+            name: name_within(&self.tops, &path),
         };
         context.output.line(&space_line(&shown));
     }
@@ -486,12 +503,33 @@ mod tests {
             let paths = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
             let (line, form) = (Vec::new(), SpaceForm::Queue);
             let plan = SpacePlan { line, paths, filelist: None, is_flat: false, form };
-            let writer =
-                Writer { plan: &plan, is_json: false, is_headed: false, wanted: Vec::new() };
+            let (tops, wanted) = (HashSet::new(), Vec::new());
+            let writer = Writer { plan: &plan, is_json: false, is_headed: false, tops, wanted };
             writer.is_below(&serde_json::json!({ "path": path }))
         };
         assert!(shown(&[], "/fs/a") && shown(&["/fs"], "/fs/a") && shown(&["/o", "/fs/"], "/fs/a"));
         assert!(!shown(&["/f"], "/fs/a") && shown(&["/"], "/fs/a"));
+    }
+
+    #[test]
+    fn a_listed_file_is_named_within_the_innermost_directory() {
+        let name = |tops: &[&str], path: &str| {
+            let paths = tops.iter().map(|path| path.as_bytes().to_vec()).collect();
+            let form = SpaceForm::List { heading: true, recursive: true };
+            let plan = SpacePlan { line: Vec::new(), paths, filelist: None, is_flat: false, form };
+            name_within(&super::tops(&plan), path).to_owned()
+        };
+        assert_eq!(name(&["/fs", "/fs/a/", "/f"], "/fs/a/b/c"), "b/c");
+        assert_eq!(name(&["/fs/a/."], "/fs/a/b"), "b");
+        assert_eq!(name(&["/"], "/fs/a"), "fs/a");
+        // A file that is named itself is below no path. Compared with each path of a long list,
+        // this would take minutes.
+        let files: Vec<String> = (0..100_000).map(|number| format!("/fs/{number}")).collect();
+        let paths = files.iter().map(|file| file.as_bytes().to_vec()).collect();
+        let form = SpaceForm::List { heading: true, recursive: false };
+        let plan = SpacePlan { line: Vec::new(), paths, filelist: None, is_flat: false, form };
+        let all = super::tops(&plan);
+        assert!(files.iter().all(|file| name_within(&all, file) == file));
     }
 
     #[test]
