@@ -83,7 +83,7 @@ pub use release::{ReleaseError, release};
 pub use settings::{FilesystemSettings, Settings, SettingsError};
 pub use station::{KeeperError, Launcher, Station, Supervisor};
 pub use tender::Say;
-pub use tree::{Counts, ListedFile, count, list};
+pub use tree::{Counts, ListedFile, count, count_each, list};
 pub use watch::WatchError;
 pub use worker::{Channels, Places, Succession, work};
 

@@ -1,6 +1,6 @@
 //! Walks through a file system, for lists and sums of files by state.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use format::stub::Stub;
@@ -37,12 +37,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, listed: &ListedFile) {
-        let bytes = listed.found.stat.size;
+    fn add(&mut self, found: &ObjectStatus, state: FileState) {
+        let bytes = found.stat.size;
         self.files += 1;
         self.bytes += bytes;
-        self.allocated_bytes += listed.found.allocated_bytes;
-        match listed.state {
+        self.allocated_bytes += found.allocated_bytes;
+        match state {
             FileState::Resident => {}
             FileState::Premigrated => {
                 self.premigrated_files += 1;
@@ -97,6 +97,35 @@ struct Origin {
     filesystem: FilesystemId,
 }
 
+/// What a walk finds at the path where it begins.
+enum Start {
+    File { directory: Arc<Dir>, path: DirPath, name: Name, found: ObjectStatus, of: FilesystemId },
+    Directory(Origin),
+}
+
+impl Start {
+    /// Opens `path` of the file system at `mount_point`. Follows no symbolic link.
+    fn find(mount_point: &[u8], path: &[u8]) -> std::io::Result<Self> {
+        let root = Dir::open(mount_point)?;
+        let device_id = root.stat_self()?.device_id;
+        let filesystem = FilesystemId::of(&root)?;
+        let mut directory = Arc::new(root);
+        let mut within = DirPath::root();
+        let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+        let parts: Vec<&[u8]> = parts.collect();
+        for (at, part) in parts.iter().enumerate() {
+            let name = Name::new(part).map_err(std::io::Error::other)?;
+            let is_last = at + 1 == parts.len();
+            if is_last && let Some(found) = directory.stat(part)?.filter(is_file) {
+                return Ok(Self::File { directory, path: within, name, found, of: filesystem });
+            }
+            directory = Arc::new(directory.open_dir(part)?);
+            within = within.child(&name);
+        }
+        Ok(Self::Directory(Origin { directory, path: within, device_id, filesystem }))
+    }
+}
+
 /// Calls `visit` with each regular file at and below `path` of the file system at `mount_point`,
 /// until it returns false, and `fail` with each path that cannot be read. A file with several names
 /// is visited once for each name. Files in directories that other mounts cover are left out. Files
@@ -107,25 +136,13 @@ pub(crate) fn walk(
     visit: &mut dyn FnMut(VisitedFile<'_>) -> bool,
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<()> {
-    let root = Dir::open(mount_point)?;
-    let device_id = root.stat_self()?.device_id;
-    let filesystem = FilesystemId::of(&root)?;
-    let mut directory = Arc::new(root);
-    let mut within = DirPath::root();
-    let parts: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(|p| !p.is_empty()).collect();
-    for (at, part) in parts.iter().enumerate() {
-        let name = Name::new(part).map_err(std::io::Error::other)?;
-        let is_last = at + 1 == parts.len();
-        if is_last && let Some(found) = directory.stat(part)?.filter(is_file) {
-            return visit_file(&directory, &within, &name, found, &filesystem).map(|visited| {
-                visit(visited);
-            });
+    match Start::find(mount_point, path)? {
+        Start::Directory(origin) => walk_from(origin, visit, fail),
+        Start::File { directory, path, name, found, of } => {
+            visit(visit_file(&directory, &path, &name, found, &of)?);
+            Ok(())
         }
-        directory = Arc::new(directory.open_dir(part)?);
-        within = within.child(&name);
     }
-    let origin = Origin { directory, path: within, device_id, filesystem };
-    walk_from(origin, visit, fail)
 }
 
 /// Calls `visit` and `fail` as [`walk`] does, for all files of a file system. Files in directories
@@ -277,6 +294,23 @@ pub fn list(
     walk(mount_point, path, &mut visit, fail)
 }
 
+/// The files at and below a path, each once.
+#[derive(Default)]
+struct Sum {
+    counts: Counts,
+    /// Inodes of the files with several names.
+    seen: HashSet<u64>,
+}
+
+impl Sum {
+    fn add(&mut self, visited: &VisitedFile<'_>) {
+        let stat = &visited.found.stat;
+        if !stat.linked || self.seen.insert(stat.inode) {
+            self.counts.add(&visited.found, visited.state());
+        }
+    }
+}
+
 /// Counts the files at and below `path` of the file system at `mount_point`. A file with several
 /// names counts once.
 pub fn count(
@@ -284,17 +318,58 @@ pub fn count(
     path: &[u8],
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<Counts> {
-    let mut counts = Counts::default();
-    let mut seen = HashSet::new();
-    let mut visit = |listed: ListedFile| {
-        let stat = &listed.found.stat;
-        if !stat.linked || seen.insert(stat.inode) {
-            counts.add(&listed);
-        }
+    let mut sum = Sum::default();
+    let mut visit = |visited: VisitedFile<'_>| {
+        sum.add(&visited);
         true
     };
-    list(mount_point, path, &mut visit, fail)?;
-    Ok(counts)
+    walk(mount_point, path, &mut visit, fail)?;
+    Ok(sum.counts)
+}
+
+/// Counts the files at and below each of `paths` as [`count`] does. A directory that several of
+/// them are above is read once. The paths begin with `/` and have no `/` at their ends.
+pub fn count_each(
+    mount_point: &[u8],
+    paths: &[Vec<u8>],
+    fail: &mut dyn FnMut(&[u8], &std::io::Error),
+) -> Vec<std::io::Result<Counts>> {
+    let mut sums: HashMap<&[u8], Sum> =
+        paths.iter().map(|path| (&path[..], Sum::default())).collect();
+    let is_below = |path: &[u8]| above(path).any(|folder| sums.contains_key(folder));
+    let mut tops: Vec<&[u8]> = sums.keys().copied().filter(|path| !is_below(path)).collect();
+    tops.sort_unstable();
+    let mut errors = HashMap::new();
+    for top in tops {
+        let mut visit = |visited: VisitedFile<'_>| {
+            let file = visited.file_path();
+            for path in above(&file).chain([&file[..]]) {
+                if let Some(sum) = sums.get_mut(path) {
+                    sum.add(&visited);
+                }
+            }
+            true
+        };
+        if let Err(error) = walk(mount_point, top, &mut visit, fail) {
+            errors.insert(top, error);
+        }
+    }
+    let counts = |path: &Vec<u8>| {
+        match errors.remove(&path[..]) {
+            Some(error) => return Err(error),
+            // A walk tells nothing of a path that it has not met.
+            None => drop(Start::find(mount_point, path)?),
+        }
+        Ok(sums[&path[..]].counts)
+    };
+    paths.iter().map(counts).collect()
+}
+
+/// Returns the directories above a path, the root first.
+fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+    let root = (path != b"/").then_some(&path[..1]);
+    root.into_iter().chain(ends.map(move |(end, _)| &path[..end]))
 }
 
 #[cfg(test)]
@@ -380,5 +455,23 @@ mod tests {
         let counts = count(bytes(folder.path()), b"/", &mut |_, _| {}).expect("counted");
         assert_eq!((counts.files, counts.bytes), (2, 1010));
         assert_eq!((counts.premigrated_files, counts.migrated_files), (0, 0));
+    }
+
+    #[test]
+    fn paths_above_and_below_each_other_are_counted_in_one_walk() {
+        let folder = tree();
+        let paths = ["/a/b", "/a", "/", "/3", "/a/b/2", "/none", "/link", "/a/b/none", "/a"];
+        let paths: Vec<Vec<u8>> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        let mut failed = 0;
+        let counts = count_each(bytes(folder.path()), &paths, &mut |_, _| failed += 1);
+        let alone = |path: &[u8]| count(bytes(folder.path()), path, &mut |_, _| {}).ok();
+        for (path, counts) in paths.iter().zip(counts) {
+            assert_eq!(counts.ok(), alone(path), "{}", model::escaped(path));
+        }
+        assert_eq!(failed, 0);
+        let files = alone(b"/").expect("counted").files;
+        assert_eq!((files, alone(b"/a").map(|counts| counts.files)), (2, Some(2)));
+        assert_eq!(above(b"/a/b").collect::<Vec<_>>(), [&b"/"[..], b"/a"]);
+        assert_eq!(above(b"/").count(), 0);
     }
 }
