@@ -1,8 +1,9 @@
 //! `holdfast hsm ls`, `du`, `df` and `status`: the states of files, and the waiting recalls.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ::hsm::{ListedFile, Reply, Request, RequestState, Settings};
+use ::hsm::{ListedFile, PathText, Reply, Request, RequestState, Settings};
 use model::{ServerTime, escaped};
 use serde::Serialize;
 use sys::Dir;
@@ -153,9 +154,9 @@ pub(super) fn du(args: &DuArgs, context: &mut Context) -> Result<u8, CommandErro
     let paths = args.paths.paths()?;
     let mut rows = Vec::new();
     let mut failed = 0;
-    for path in &paths {
-        match add_up(&path.0, &mut failed, context) {
-            Ok(row) => rows.push(row),
+    for (path, counts) in paths.iter().zip(count_all(&paths, &mut failed)) {
+        match counts {
+            Ok(counts) => rows.push(show_counts(&path.0, &counts, context)),
             // A path that cannot be looked at stops no other.
             Err(error) if paths.len() > 1 => {
                 failed += 1;
@@ -178,14 +179,34 @@ pub(super) fn du(args: &DuArgs, context: &mut Context) -> Result<u8, CommandErro
     Ok(if failed > 0 { FAILED } else { DONE })
 }
 
-/// Adds up the sizes at and below `path`. Returns the row of a table.
-fn add_up(
-    path: &[u8],
-    failed: &mut u64,
-    context: &mut Context,
-) -> Result<[String; 6], CommandError> {
-    let (mount_point, within) = place(path)?;
-    let counts = counted(&mount_point, &within, failed)?;
+/// Adds up the sizes at and below each of `paths`. The paths of one file system are counted
+/// together, because one may be above the others.
+fn count_all(paths: &[PathText], failed: &mut u64) -> Vec<Result<::hsm::Counts, CommandError>> {
+    let places: Vec<_> = paths.iter().map(|path| place(&path.0)).collect();
+    let mut by_mount: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+    for (mount_point, within) in places.iter().flatten() {
+        by_mount.entry(mount_point.clone()).or_default().push(within.clone());
+    }
+    let mut fail = |path: &[u8], error: &std::io::Error| {
+        *failed += 1;
+        output::say(&format!("{}: {error}", escaped(path)));
+    };
+    let mut counted: BTreeMap<Vec<u8>, _> = BTreeMap::new();
+    for (mount_point, within) in by_mount {
+        let counts = ::hsm::count_each(&mount_point, &within, &mut fail);
+        counted.insert(mount_point, counts.into_iter());
+    }
+    let counts = |(path, place): (&PathText, Result<(Vec<u8>, Vec<u8>), CommandError>)| {
+        let (mount_point, _) = place?;
+        let counts = counted.get_mut(&mount_point).and_then(Iterator::next);
+        let counts = counts.expect("each place is counted, in the order of the paths");
+        counts.map_err(|error| CommandError::new(format!("{}: {error}", escaped(&path.0))))
+    };
+    paths.iter().zip(places).map(counts).collect()
+}
+
+/// Shows the sizes at and below `path`. Returns the row of a table.
+fn show_counts(path: &[u8], counts: &::hsm::Counts, context: &mut Context) -> [String; 6] {
     if context.output.is_json() {
         context.output.json(&CountsDocument {
             path: JsonPath(path),
@@ -198,14 +219,14 @@ fn add_up(
             migrated_bytes: counts.migrated_bytes,
         });
     }
-    Ok([
+    [
         quantity::bytes_with_unit(counts.bytes),
         quantity::bytes_with_unit(counts.allocated_bytes),
         quantity::count(counts.files),
         quantity::count(counts.premigrated_files),
         quantity::count(counts.migrated_files),
         escaped(path),
-    ])
+    ]
 }
 
 /// Show the space of the managed file systems, and their migrated files
