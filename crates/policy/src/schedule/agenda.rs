@@ -60,6 +60,23 @@ impl Duty {
     }
 }
 
+/// Rule of a schedule for further attempts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retries {
+    pub count: u32,
+    pub pause_minutes: u32,
+}
+
+impl Retries {
+    /// Returns the earliest time of the attempt after number `attempt`, which failed at `ended`, in
+    /// a window that closes at `closes`; `None` if no further attempt follows.
+    pub fn after(self, attempt: u32, ended: ServerTime, closes: ServerTime) -> Option<ServerTime> {
+        let pause = i64::from(self.pause_minutes) * MINUTE_MICROS;
+        let again = ServerTime(ended.0.saturating_add(pause));
+        (attempt <= self.count && again < closes).then_some(again)
+    }
+}
+
 /// The last event of a schedule that a node has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastEvent {
@@ -226,11 +243,9 @@ impl Duty {
             Course::Interrupted { at } if self.is_repeatable => at,
             _ => return Step::Never,
         };
-        let pause = i64::from(self.retry_pause_minutes) * MINUTE_MICROS;
-        let again = ServerTime(ended.0.saturating_add(pause));
-        if last.attempt > self.retries || again >= last.closes || now >= last.closes {
-            return Step::Never;
-        }
+        let rule = Retries { count: self.retries, pause_minutes: self.retry_pause_minutes };
+        let again = rule.after(last.attempt, ended, last.closes);
+        let Some(again) = again.filter(|_| now < last.closes) else { return Step::Never };
         if now < again {
             return Step::At(again);
         }
@@ -251,6 +266,17 @@ impl Duty {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn further_attempts_follow_after_a_pause_within_the_window() {
+        let rule = Retries { count: 2, pause_minutes: 20 };
+        let minute = |minute: i64| ServerTime(minute * MINUTE_MICROS);
+        let after = |attempt, ended| rule.after(attempt, minute(ended), minute(60));
+        assert_eq!(after(1, 10), Some(minute(30)));
+        assert_eq!(after(2, 39), Some(minute(59)));
+        assert_eq!(after(2, 40), None, "the window closes");
+        assert_eq!(after(3, 10), None, "there are two further attempts");
+    }
 
     #[test]
     fn only_the_starts_of_nodes_are_spread() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use client::admin::{Admin, EventFilter, ScheduledEvent};
 use client::{ErrorKind, EventControl};
 use model::ServerTime;
+use policy::schedule::agenda::Retries;
 use policy::schedule::event::EventState;
 use policy::schedule::{Definition, Work};
 use serde::Serialize;
@@ -21,7 +22,6 @@ use crate::{moment, quantity, values};
 /// looks.
 const PROGRESS_WAIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(300);
-const MINUTE_MICROS: i64 = 60_000_000;
 
 /// Show what became of schedules, and pause, resume or cancel what is under way
 #[derive(clap::Args, Debug)]
@@ -277,11 +277,11 @@ fn next_attempt(
     definition: &Definition,
     now: ServerTime,
 ) -> Option<NextAttempt> {
-    let pause = i64::from(definition.retry_pause_minutes) * MINUTE_MICROS;
-    let at = ServerTime(event.ended?.0.saturating_add(pause)).max(now);
+    let Definition { retries: count, retry_pause_minutes: pause_minutes, .. } = *definition;
+    let again = Retries { count, pause_minutes }.after(event.attempt, event.ended?, event.closes);
+    let at = again?.max(now);
     let is_asked_for = !definition.is_suspended && event.control != Some(EventControl::Cancel);
-    let follows = is_asked_for && event.attempt <= definition.retries && at < event.closes;
-    follows.then_some(NextAttempt {
+    (is_asked_for && at < event.closes).then_some(NextAttempt {
         number: event.attempt + 1,
         attempts_max: definition.retries + 1,
         at,
@@ -571,7 +571,7 @@ mod tests {
             "priority": 5, "retries": 2, "retry_pause_minutes": 20,
             "timing": {"starts": {"once": 0}, "window_minutes": 60, "spread_percent": 0}}"#;
         let definition: Definition = serde_json::from_str(body).expect("a definition");
-        let minute = |minutes: i64| ServerTime(minutes * MINUTE_MICROS);
+        let minute = |minutes: i64| ServerTime(minutes * 60_000_000);
         let failed = |attempt, ended, control| ScheduledEvent {
             attempt,
             ended: Some(minute(ended)),
