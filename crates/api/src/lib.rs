@@ -76,4 +76,4 @@ mod unread;
 pub use listener::{ListenError, start};
 pub use oidc::OidcError;
 pub use openapi::document;
-pub use roles::table as role_table;
+pub use roles::{names as role_names, table as role_table};

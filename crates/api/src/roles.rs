@@ -193,6 +193,11 @@ pub(crate) fn permits(role: Role, area: Area, right: Right) -> bool {
     }
 }
 
+/// Returns the names of all roles.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    Role::ALL.into_iter().map(Role::name)
+}
+
 /// Returns the table for people, in Markdown.
 pub fn table() -> String {
     let mut table = String::from("|");

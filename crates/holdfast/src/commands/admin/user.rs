@@ -9,9 +9,6 @@ use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
 use crate::values::ValueError;
 
-/// Names of the roles of people.
-const ROLES: [&str; 7] = ["system", "policy", "storage", "operator", "auditor", "tenant", "owner"];
-
 /// Register, show and remove people who use the REST API
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -129,7 +126,7 @@ pub(super) fn path(login: &str) -> Result<String, CommandError> {
 /// Takes a role, with or without a domain.
 fn known_role(text: &str) -> Result<String, ValueError> {
     let name = text.split_once('@').map_or(text, |(name, _)| name);
-    if ROLES.contains(&name) {
+    if api::role_names().any(|role| role == name) {
         Ok(text.to_owned())
     } else {
         Err(ValueError::Rule(
@@ -315,6 +312,11 @@ mod tests {
     fn an_unknown_role_is_refused_with_the_known_ones() {
         for known in ["system", "auditor@LAB", "tenant@LAB"] {
             assert_eq!(known_role(known), Ok(known.to_owned()));
+        }
+        let refusal = known_role("").expect_err("refused").to_string();
+        for role in api::role_names() {
+            assert_eq!(known_role(role), Ok(role.to_owned()));
+            assert!(refusal.contains(role), "{role}: {refusal}");
         }
         for unknown in ["root", "", "@LAB", "system "] {
             let refusal = known_role(unknown).expect_err("refused").to_string();
