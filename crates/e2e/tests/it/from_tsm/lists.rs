@@ -31,24 +31,26 @@ fn list(site: &Site, lines: &str) -> String {
     format!("-filelist={}", path.display())
 }
 
-/// Plants files of which a name with a wildcard, or a name in a directory below, fits others.
-fn plant(site: &Site) {
+/// Makes a site that has archived and backed up files of which a name with a wildcard, or a name in
+/// a directory below, fits others. Returns it with the pattern of all files.
+fn stored() -> (Site, String) {
+    let site = Site::new(0);
     let tree = &site.scene.tree;
     fs::create_dir(tree.join("below")).unwrap();
     for name in ["st*r", "star", "x", "below/x"] {
         fs::write(tree.join(name), name).unwrap();
     }
+    let all = format!("{}/*", site.tree());
+    for command in ["archive", "i"] {
+        site.dsmc(&[command, &all, "-su=yes"]).expect(&[0]);
+    }
+    (site, all)
 }
 
 /// A name of a list is no pattern, and SUBDIR does not make it one of the directories below.
 #[test]
 fn a_list_deletes_what_it_names_and_nothing_else() {
-    let site = Site::new(0);
-    plant(&site);
-    let all = format!("{}/*", site.tree());
-    for command in ["archive", "i"] {
-        site.dsmc(&[command, &all, "-su=yes"]).expect(&[0]);
-    }
+    let (site, all) = stored();
     for right in ["--archdelete", "--backdelete"] {
         site.scene.server.admin(&["node", "set", "anna", right, "yes"]);
     }
@@ -61,12 +63,7 @@ fn a_list_deletes_what_it_names_and_nothing_else() {
 
 #[test]
 fn a_list_expires_and_retrieves_what_it_names_and_nothing_else() {
-    let site = Site::new(0);
-    plant(&site);
-    let all = format!("{}/*", site.tree());
-    for command in ["archive", "i"] {
-        site.dsmc(&[command, &all, "-su=yes"]).expect(&[0]);
-    }
+    let (site, all) = stored();
     let option = list(&site, &format!("{0}/st*r\n{0}/x\n", site.tree()));
     let to = site.scene.scratch.folder("to");
     let destination = format!("{}/", to.display());
@@ -128,12 +125,7 @@ fn braces_in_a_list_name_the_file_space() {
 
 #[test]
 fn a_query_takes_its_names_from_a_list() {
-    let site = Site::new(0);
-    plant(&site);
-    let all = format!("{}/*", site.tree());
-    for command in ["archive", "i"] {
-        site.dsmc(&[command, &all, "-su=yes"]).expect(&[0]);
-    }
+    let (site, all) = stored();
     let option = list(&site, &format!("{0}/st*r\n{0}/below/x\n{0}/absent\n", site.tree()));
     for query in ["ar", "ba"] {
         let absent = format!("ANS1092W No stored object has the name '{}/absent'", site.tree());
