@@ -104,7 +104,27 @@ impl LimitArgs {
 }
 
 /// Interval between two looks whether the user has stopped a command that waits.
-const STOP_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const STOP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Returns the line that the server is away, for this reason; `None` if it is not.
+pub(crate) fn away_line(reason: &str, progress: &Progress) -> Option<String> {
+    let absence = progress.absence()?;
+    Some(format!(
+        "{reason}; the server is away since {}; waiting until {}; press Ctrl-C to stop",
+        moment::time_of_day(absence.since),
+        moment::shown_after(absence.until, absence.since),
+    ))
+}
+
+/// Returns the line that a server is back that was away since `since`.
+pub(crate) fn back_line(since: Instant) -> String {
+    format!("the server is back after {}; going on", quantity::clock(since.elapsed()))
+}
+
+/// Returns the message of a command that has waited since `since` in vain.
+pub(crate) fn given_up_after(reason: &str, since: Instant) -> String {
+    format!("{reason}; waited {} for the server", quantity::clock(since.elapsed()))
+}
 
 /// Runner of work that needs a server.
 pub(crate) struct Waiter {
@@ -300,13 +320,9 @@ impl<'a> Wait<'a> {
     }
 
     fn announce(&self, error: &CommandError) {
-        let Some(absence) = self.waiter.progress.absence() else { return };
-        self.waiter.note(&format!(
-            "{}; the server is away since {}; waiting until {}; press Ctrl-C to stop",
-            error.message,
-            moment::time_of_day(absence.since),
-            moment::shown_after(absence.until, absence.since),
-        ));
+        if let Some(line) = away_line(&error.message, &self.waiter.progress) {
+            self.waiter.note(&line);
+        }
     }
 
     /// Takes note that a server has answered.
@@ -320,8 +336,7 @@ impl<'a> Wait<'a> {
             return self.waiter.record();
         }
         let since = since.expect("an absence that was announced has a begin");
-        let away = quantity::clock(since.elapsed());
-        self.waiter.note(&format!("the server is back after {away}; going on"));
+        self.waiter.note(&back_line(since));
     }
 
     fn interrupted(&self) -> String {
@@ -330,8 +345,7 @@ impl<'a> Wait<'a> {
 
     fn give_up(&self, error: CommandError) -> CommandError {
         let Some(since) = self.since.filter(|_| self.patience.waits()) else { return error };
-        let (message, waited) = (&error.message, quantity::clock(since.elapsed()));
-        let message = format!("{message}; waited {waited} for the server{}", self.committed());
+        let message = format!("{}{}", given_up_after(&error.message, since), self.committed());
         CommandError { message, ..error }
     }
 

@@ -8,12 +8,10 @@ use client::{Patience, Progress};
 
 use crate::context::Context;
 use crate::error::CommandError;
-use crate::{moment, quantity};
+use crate::waiter::{STOP_INTERVAL, away_line, back_line, given_up_after};
 
 /// Time for which a command waits unless the user sets another.
 const WAIT: Duration = Duration::from_secs(3600);
-/// Interval between two looks whether the user has stopped the command.
-const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Server of a command, which may go away and come back several times.
 pub(super) struct AbsentServer {
@@ -59,20 +57,14 @@ impl AbsentServer {
 
     fn announce(&self, error: &CommandError, context: &Context) {
         self.progress.begin_absence(self.patience.left());
-        if let Some(absence) = self.progress.absence() {
-            context.output.note(&format!(
-                "{}; the server is away since {}; waiting until {}; press Ctrl-C to stop",
-                error.message,
-                moment::time_of_day(absence.since),
-                moment::shown_after(absence.until, absence.since),
-            ));
+        if let Some(line) = away_line(&error.message, &self.progress) {
+            context.output.note(&line);
         }
     }
 
     fn given_up(&self, error: CommandError) -> CommandError {
         let Some(since) = self.since else { return error };
-        let waited = quantity::clock(since.elapsed());
-        let message = format!("{}; waited {waited} for the server", error.message);
+        let message = given_up_after(&error.message, since);
         CommandError { message, ..error }
     }
 
@@ -81,7 +73,6 @@ impl AbsentServer {
         let Some(since) = self.since.take() else { return };
         self.progress.end_absence();
         self.returns += 1;
-        let away = quantity::clock(since.elapsed());
-        context.output.note(&format!("the server is back after {away}; going on"));
+        context.output.note(&back_line(since));
     }
 }
