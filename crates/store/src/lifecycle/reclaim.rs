@@ -450,11 +450,12 @@ impl Round<'_> {
         by_life.sort_unstable();
         // The packs with the least live data come first, so that a run on a full disk frees much
         // more than it writes.
-        let bytes_max = self.store.pools.room_for_upkeep().min(REWRITE_BYTES_MAX);
+        let room_bytes = self.store.pools.room_for_upkeep();
+        let bytes_max = room_bytes.min(REWRITE_BYTES_MAX);
         let mut chosen = BTreeSet::new();
         let mut bytes = 0;
         let mut staged_bytes = 0;
-        for (alive, pack) in by_life {
+        for &(alive, pack) in &by_life {
             bytes += alive;
             if self.store.pools.is_only_shelved(pack) {
                 staged_bytes += self.store.pools.bytes_of(pack);
@@ -465,7 +466,8 @@ impl Round<'_> {
             chosen.insert(pack);
         }
         if chosen.is_empty() {
-            return Ok(chosen);
+            let least = by_life.first().map(|(alive, _)| *alive);
+            return least.filter(|least| *least > room_bytes).map_or(Ok(chosen), no_room);
         }
         shelving::bring(self.store, &chosen)?;
         let mut copy = Rewrite::new(self.store, named, self.order.recompress)?;
@@ -655,6 +657,16 @@ impl Round<'_> {
         condemned.damaged.remove(&pack);
         Ok(true)
     }
+}
+
+/// Fails because no pool has room for the live data of any pack, of which there are at least
+/// `bytes`.
+fn no_room(bytes: u64) -> Result<BTreeSet<PackNumber>, StoreError> {
+    Err(StoreError::no_space(format!(
+        "no pool has room to write live data again, at least {}, so that packs with dead data \
+         stay; make room on the disk of a pool, or give it a next pool for a while",
+        counted(bytes, "byte")
+    )))
 }
 
 /// Returns true for a pack that an object lock keeps, and for a pack whose lock cannot be read.

@@ -512,6 +512,10 @@ fn a_full_disk_becomes_emptier_without_room_for_live_data() {
     let full = run(&world.store, order, &mut |_| true).expect("runs");
     assert_eq!((full.packs_rewritten, full.packs_removed), (0, 1));
     world.compare_all();
+    // A run that could free nothing at all said that it had removed nothing, and not why.
+    let stuck = run(&world.store, order, &mut |_| true);
+    let says_why = |text: &str| text.contains("no pool has room to write live data again");
+    assert!(matches!(&stuck, Err(StoreError::NoSpace(text)) if says_why(text)), "{stuck:?}");
     world.store.pools.keep_reserve(pool::Reserve::default());
     let outcome = run(&world.store, order, &mut |_| true).expect("runs");
     assert_eq!((outcome.packs_rewritten, outcome.packs_removed), (1, 1));
