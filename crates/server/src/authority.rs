@@ -27,6 +27,10 @@ pub enum AuthorityError {
     Certificate(#[from] rcgen::Error),
     #[error("the CA's certificate is damaged")]
     Damaged,
+    #[error(
+        "ca.key is not the key of ca.pem; put the right one back, which is in the recovery file too"
+    )]
+    OtherKey,
 }
 
 /// The CA with its key.
@@ -94,7 +98,11 @@ impl Authority {
         };
         let (ca_pem, key_pem) = (read(CA_CERTIFICATE)?, read(CA_KEY)?);
         let ca_der = first_der(&ca_pem).ok_or(AuthorityError::Damaged)?;
-        let issuer = Issuer::from_ca_cert_pem(&ca_pem, KeyPair::from_pem(&key_pem)?)?;
+        let key = KeyPair::from_pem(&key_pem)?;
+        if !certifies(&ca_der, &key) {
+            return Err(AuthorityError::OtherKey);
+        }
+        let issuer = Issuer::from_ca_cert_pem(&ca_pem, key)?;
         Ok(Self { issuer, ca_pem, ca_der, node_days: node_days.into() })
     }
 
@@ -167,7 +175,37 @@ impl Authority {
     }
 }
 
+/// Returns true if `certificate` has the public part of `key`. Certificates that another key signs
+/// are refused by everybody.
+fn certifies(certificate: &CertificateDer<'_>, key: &KeyPair) -> bool {
+    let public = key.public_key_raw();
+    assert!(!public.is_empty(), "a key has a public part");
+    certificate.windows(public.len()).any(|part| part == public)
+}
+
 fn first_der(pem: &str) -> Option<CertificateDer<'static>> {
     use rustls_pki_types::pem::PemObject as _;
     CertificateDer::from_pem_slice(pem.as_bytes()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With the key of another server it became ready, and no node trusted it.
+    #[test]
+    fn a_certificate_needs_its_own_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [own, other] =
+            [(); 2].map(|()| make_ca(ServerTime::from_secs(1_700_000_000)).expect("is made"));
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("is written");
+        };
+        write(CA_CERTIFICATE, &own.ca_certificate);
+        write(CA_KEY, &own.ca_key);
+        assert!(Authority::load(folder.path(), 30).is_ok());
+        write(CA_KEY, &other.ca_key);
+        let refused = Authority::load(folder.path(), 30).map(drop).expect_err("is refused");
+        assert!(refused.to_string().starts_with("ca.key is not the key of ca.pem"), "{refused}");
+    }
 }
