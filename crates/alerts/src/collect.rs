@@ -57,6 +57,7 @@ pub(crate) fn collect(
             .iter()
             .map(|pool| pool_facts(store, pool, today))
             .collect::<Result<_, _>>()?,
+        refuses_data: store.pools.refuses_data(),
         domains: quotas::domains_near(
             &**catalog,
             catalog.domains()?.iter(),

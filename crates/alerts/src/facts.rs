@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     /// Outcomes of the events of the last days, by the planned time.
     pub(crate) outcomes: Vec<EventOutcome>,
     pub(crate) pools: Vec<PoolFacts>,
+    /// True if the server refuses new data because no pool has room.
+    pub(crate) refuses_data: bool,
     /// The domains that are near a limit, or at it.
     pub(crate) domains: Vec<NearDomain>,
     /// Volumes with errors, and the numbers of their errors.

@@ -69,6 +69,11 @@ pub(crate) fn assess(facts: &Facts, settings: &AlertSettings) -> Assessment {
     for pool in &facts.pools {
         assessment.findings.extend(of_pool(pool, facts.now, settings));
     }
+    let is_full = |found: &Finding| found.kind == Kind::PoolFull;
+    if facts.refuses_data && !assessment.findings.iter().any(is_full) {
+        let text = "the server refuses new data, because no pool has room for it".to_owned();
+        assessment.findings.push(service(Kind::PoolFull, SERVER, text));
+    }
     assessment.findings.extend(facts.domains.iter().map(of_domain));
     assessment.findings.extend(of_server(facts, settings));
     let deletions = facts.deletions.iter();

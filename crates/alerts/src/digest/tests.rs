@@ -91,6 +91,7 @@ fn facts() -> Facts {
             disk_errors: 0,
             days: Vec::new(),
         }],
+        refuses_data: false,
         volumes: Vec::new(),
         tasks: Vec::new(),
         copy: CopyFacts::Taken(hours_ago(3)),

@@ -32,6 +32,7 @@ fn facts() -> Facts {
         schedules: ["NIGHTLY".to_owned()].into(),
         outcomes: Vec::new(),
         pools: Vec::new(),
+        refuses_data: false,
         domains: Vec::new(),
         volumes: Vec::new(),
         tasks: Vec::new(),
@@ -159,6 +160,11 @@ fn a_pool_is_there_has_room_and_no_errors() {
     let text = "pool PRIMARY is full by 90 %";
     check(&with(PoolFacts { bytes: 90, ..pool() }), &[(Kind::PoolFull, text)]);
     check(&with(PoolFacts { bytes: 90, bytes_max: 0, ..pool() }), &[]);
+    // A large record may be refused by a small pool that is not so full yet.
+    let refuses = |bytes| Facts { refuses_data: true, ..with(PoolFacts { bytes, ..pool() }) };
+    check(&refuses(90), &[(Kind::PoolFull, text)]);
+    let text = "the server refuses new data, because no pool has room for it";
+    check(&refuses(80), &[(Kind::PoolFull, text)]);
     let today = NOW.0 / DAY_MICROS;
     let text = "pool PRIMARY will be full on 2023-11-24, if it grows as it did";
     let grown = PoolFacts { days: vec![(today - 5, 25)], ..pool() };
