@@ -8,7 +8,7 @@ use catalog::{
 };
 use model::{DomainId, NodeId, ServerTime};
 use store::folder::config::CA_CERTIFICATE;
-use store::lifecycle::catalog_copy;
+use store::lifecycle::{catalog_copy, clock};
 use store::pools::{self, PoolSummary};
 use store::{Store, StoreError, quotas};
 use x509_parser::pem::Pem;
@@ -65,6 +65,7 @@ pub(crate) fn collect(
         )?,
         volumes: volumes.map(|volume| (volume.name, volume.errors)).collect(),
         tasks: tasks(catalog.task_runs(None, RUNS)?),
+        clock_doubt: clock::check(store)?.map(|refusal| refusal.to_string()),
         copy: copy(store, memory, &nodes),
         damaged_packs: damaged.map(|usage| usage.packs).sum(),
         certificates: certificates(store),

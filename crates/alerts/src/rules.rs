@@ -275,6 +275,10 @@ fn of_server(facts: &Facts, settings: &AlertSettings) -> Vec<Finding> {
             found.push(service(Kind::ServerCertificate, what, text));
         }
     }
+    if let Some(reason) = &facts.clock_doubt {
+        let text = format!("nothing expires, and schedules wait: {}", plain(reason));
+        found.push(service(Kind::TaskFailed, "clock", text));
+    }
     for task in facts.tasks.iter().filter(|task| task.has_failed) {
         let ended = time(&settings.zone, task.ended);
         let (name, reason) = (&task.task, plain(&task.reason));

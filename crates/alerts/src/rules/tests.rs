@@ -36,6 +36,7 @@ fn facts() -> Facts {
         domains: Vec::new(),
         volumes: Vec::new(),
         tasks: Vec::new(),
+        clock_doubt: None,
         copy: CopyFacts::Unknown,
         damaged_packs: 0,
         certificates: Vec::new(),
@@ -219,6 +220,10 @@ fn the_server_has_its_own_state() {
         &Facts { tasks: vec![task(true)], ..facts() },
         &[(Kind::TaskFailed, "the task 'expire' failed on 2023-11-14 21:13: no space")],
     );
+    // The task of expiration does not even begin.
+    let text = "nothing expires, and schedules wait: the clock was set back";
+    let clock_doubt = Some("the clock was set back".to_owned());
+    check(&Facts { clock_doubt, ..facts() }, &[(Kind::TaskFailed, text)]);
 }
 
 #[test]
