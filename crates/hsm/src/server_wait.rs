@@ -3,24 +3,24 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use client::{ClientError, ErrorKind};
+use client::{ClientError, ErrorKind, Patience};
 
-/// Pause between two attempts.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Maximum pause between two attempts. It is short, because a user waits for the answer.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Interval between two looks whether somebody still wants the result.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Wait of one request, over all its files.
 pub(crate) struct ServerWait {
     limit: Duration,
-    pause: Duration,
+    pause_max: Duration,
     /// True after the server was away for too long. The rest of the request does not wait again.
     is_over: Cell<bool>,
 }
 
 impl ServerWait {
     pub(crate) fn at_most(limit: Duration) -> Self {
-        Self { limit, pause: PAUSE, is_over: Cell::new(false) }
+        Self { limit, pause_max: PAUSE_MAX, is_over: Cell::new(false) }
     }
 
     /// No wait, for work that begins again by itself.
@@ -35,35 +35,39 @@ impl ServerWait {
         goes_on: &dyn Fn() -> bool,
         attempt: &mut dyn FnMut() -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let mut since: Option<Instant> = None;
+        let mut patience = Patience::new(self.limit, false);
+        let mut last_failure: Option<Instant> = None;
         loop {
             let error = match attempt() {
                 Err(error) if error.kind == ErrorKind::Retry => error,
                 done => return done,
             };
-            let is_first = since.is_none();
-            let away = since.get_or_insert_with(sys::clock::monotonic).elapsed();
-            self.is_over.set(self.is_over.get() || away >= self.limit);
-            if self.is_over.get() {
-                return Err(error);
+            let before = last_failure.replace(sys::clock::monotonic());
+            if let Some(before) = before {
+                patience.note_away(before.elapsed());
             }
-            if is_first {
+            let pause = patience.next(0, false).filter(|_| !self.is_over.get());
+            let Some(pause) = pause else {
+                self.is_over.set(true);
+                return Err(error);
+            };
+            if before.is_none() {
                 tracing::warn!(%error, "the server is away; a request of a user waits");
             }
-            if !self.pause(goes_on) {
+            if !Self::pause(pause.min(self.pause_max), goes_on) {
                 return Err(error);
             }
         }
     }
 
     /// Waits a moment. Returns false as soon as nobody wants the result any more.
-    fn pause(&self, goes_on: &dyn Fn() -> bool) -> bool {
+    fn pause(length: Duration, goes_on: &dyn Fn() -> bool) -> bool {
         let began = sys::clock::monotonic();
         while goes_on() {
-            if began.elapsed() >= self.pause {
+            if began.elapsed() >= length {
                 return true;
             }
-            sys::clock::sleep(LOOK_INTERVAL.min(self.pause));
+            sys::clock::sleep(LOOK_INTERVAL.min(length));
         }
         false
     }
@@ -74,7 +78,7 @@ mod tests {
     use super::*;
 
     fn wait(limit: Duration) -> ServerWait {
-        ServerWait { pause: Duration::ZERO, ..ServerWait::at_most(limit) }
+        ServerWait { pause_max: Duration::ZERO, ..ServerWait::at_most(limit) }
     }
 
     /// Asks a server that answers after `failures` errors of this kind. Returns the answer, and the
@@ -103,6 +107,16 @@ mod tests {
         let over = wait(Duration::from_secs(3600));
         over.is_over.set(true);
         assert_eq!(ask(&over, ErrorKind::Retry, 1), (Err(ErrorKind::Retry), 1));
+    }
+
+    #[test]
+    fn the_time_between_two_failures_counts() {
+        let wait = wait(Duration::from_millis(20));
+        let answer: Result<(), _> = wait.until_answered(&|| true, &mut || {
+            sys::clock::sleep(Duration::from_millis(5));
+            Err(ClientError::new(ErrorKind::Retry, "why"))
+        });
+        assert!(answer.is_err() && wait.is_over.get());
     }
 
     #[test]
