@@ -4,6 +4,7 @@ use std::path::Path;
 
 use catalog::postgres::Postgres;
 use catalog::{Location, Pools as _};
+use pool::PoolSpec;
 
 use crate::folder::config::{
     CA_CERTIFICATE, CA_KEY, CATALOG_FILE, Config, ConfigError, Credentials, InitError, MASTER_KEY,
@@ -39,7 +40,6 @@ pub fn init(
     // This comes before the look at the pool: where a server is in this folder already, its own
     // pool would be reported as that of another server.
     check_empty(folder)?;
-    let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
     let NewServer { listen, pool, catalog, api } = new;
     let config = Config { api: api.map(str::to_owned), ..Config::new(listen, pool, catalog) };
     config.check_catalog()?;
@@ -61,6 +61,21 @@ pub fn init(
         }
     }
     make_empty(folder)?;
+    let filled = fill(folder, credentials, &config, &first);
+    if filled.is_err() {
+        clear(folder);
+    }
+    filled.map(|()| config)
+}
+
+/// Writes the files of a server into the empty `folder`.
+fn fill(
+    folder: &Path,
+    credentials: &Credentials,
+    config: &Config,
+    first: &PoolSpec,
+) -> Result<(), InitError> {
+    let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
     if first.storage == pool::Storage::Folder {
         sys::durable::create_dir_all(&first.folder, 0o700).map_err(failed)?;
     }
@@ -71,12 +86,27 @@ pub fn init(
     write(CA_KEY, credentials.ca_key.as_bytes(), 0o600)?;
     write(CA_CERTIFICATE, credentials.ca_certificate.as_bytes(), 0o644)?;
     write(MASTER_KEY, &master, 0o600)?;
-    if let Location::File(path) = database::place(&config, folder) {
+    if let Location::File(path) = database::place(config, folder) {
         // The catalogue lists the data of every node. So the file is created first, readable by its
         // owner only.
         write(CATALOG_FILE, b"", 0o600)?;
         catalog::sqlite::Sqlite::open(&path).map_err(InitError::Catalog)?;
     }
-    config.store(folder).map_err(failed)?;
-    Ok(config)
+    config.store(folder).map_err(failed)
+}
+
+/// Removes what [`fill`] has made in `folder`, so that the same command can be given again. If
+/// something cannot be removed, that command says that the folder is not empty.
+fn clear(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // A pool in the server's folder has no packs yet.
+        let removed =
+            if is_folder { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };
+        if let Err(error) = removed {
+            let path = path.display();
+            tracing::warn!(%path, %error, "a file of a server that was not made stays");
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! Full file systems, at the server and at the node.
 
+use std::ffi::OsString;
 use std::fs;
 
-use e2e::harness::{Node, Outcome, Server, Tmpfs};
+use e2e::harness::{Node, Outcome, Server, Tmpfs, binary, start};
 use e2e::manifest::assert_same;
 use e2e::scratch::Scratch;
 
@@ -46,6 +47,25 @@ fn full_server_refuses_and_keeps_what_it_has() {
     node.backup(&large, &[]).expect(&[0]).counts(&[("failed", 0)]);
     node.restore(&large, &out, &[]).expect(&[0]);
     assert_same(&manifest(&large), &manifest(&out.join("large")));
+}
+
+/// The folder had keys and a part of the catalogue, and the next try called it not empty.
+#[test]
+fn a_server_that_cannot_be_made_leaves_its_folder_empty() {
+    let scratch = Scratch::new();
+    let Some(mount) = Tmpfs::mount(&scratch.join("mount"), "size=200k") else {
+        e2e::skip::say("this machine cannot mount a tmpfs");
+        return;
+    };
+    let folder = mount.path().join("server");
+    let init = || {
+        let words = ["server", "init", folder.to_str().unwrap(), "--listen", "127.0.0.1:0"];
+        start(&binary(), &words.map(OsString::from), mount.path(), None).wait()
+    };
+    assert_names_no_space(&init().expect(&[12]));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    mount.remount("size=24m");
+    init().expect(&[0]);
 }
 
 #[test]
