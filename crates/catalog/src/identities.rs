@@ -26,12 +26,4 @@ pub trait Identities {
 
     /// The identities of a person.
     fn identities(&self, person: PersonId) -> Result<Vec<IdentityRow>, CatalogError>;
-
-    /// Replaces all identities of a person, and ends the sign-ins of the person if they differ.
-    /// Fails as `add_identity` does, and then changes nothing.
-    fn set_identities(
-        &self,
-        person: PersonId,
-        identities: &[IdentityRow],
-    ) -> Result<(), CatalogError>;
 }

@@ -2,7 +2,7 @@
 
 use model::{DomainId, PersonId, ServerTime};
 
-use crate::CatalogError;
+use crate::{CatalogError, IdentityRow};
 
 /// A person.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,6 +46,10 @@ pub struct PersonChange {
     /// New sealed secret; `Some(None)` removes the second factor.
     pub second_factor: Option<Option<Vec<u8>>>,
     pub locked: Option<bool>,
+    /// All roles of the person. The person of a row does not count.
+    pub roles: Option<Vec<RoleRow>>,
+    /// All identities of the person.
+    pub identities: Option<Vec<IdentityRow>>,
 }
 
 /// A role that a person has. The catalogue does not interpret its name.
@@ -71,8 +75,9 @@ pub trait People {
     /// The person with this number. Fails with `NotFound`.
     fn person_numbered(&self, person: PersonId) -> Result<Person, CatalogError>;
 
-    /// Changes a person. A new password, a changed second factor or a lock ends all sign-ins of the
-    /// person. Fails with `NotFound`.
+    /// Changes a person. A new password, a changed second factor, a lock or other identities end
+    /// all sign-ins of the person. Fails with `NotFound` for an unknown person or domain, and with
+    /// `Exists` for an identity that belongs to another person, and then changes nothing.
     fn change_person(&self, person: PersonId, change: &PersonChange) -> Result<(), CatalogError>;
 
     /// Removes a person with roles, keys, sign-ins and identities. Nodes that the person owns have

@@ -333,16 +333,6 @@ fn identities(person: PersonId, all: &[IdentityDocument]) -> Answer<Vec<Identity
     all.iter().map(row).collect()
 }
 
-fn set_identities(desk: &Desk, person: PersonId, identities: &[IdentityRow]) -> Answer<()> {
-    let set = desk.store().catalog.set_identities(person, identities);
-    set.map_err(|error| match error {
-        CatalogError::Exists { .. } => {
-            Problem::conflict("one of the identities belongs to another person already")
-        }
-        error => error.into(),
-    })
-}
-
 fn check_cost_centres(cost_centres: &[String]) -> Answer<()> {
     if cost_centres.len() > COST_CENTRES_MAX {
         let text = format!("a person has at most {COST_CENTRES_MAX} cost centres");
@@ -526,8 +516,8 @@ fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<Person
     if let Some(roles) = &roles {
         check_last(desk, caller, &person, roles)?;
     }
-    let identities = order.identities.as_deref().map(|all| identities(person.id, all));
-    let identities = identities.transpose()?;
+    let identities =
+        order.identities.as_deref().map(|all| identities(person.id, all)).transpose()?;
     let change = PersonChange {
         name: order.name.clone(),
         mail: order.mail.clone(),
@@ -535,15 +525,16 @@ fn change(call: &mut Call<PersonPath, Empty, PersonChangeBody>) -> Answer<Person
         password: order.password.as_deref().map(|password| desk.passwords.hash(password)),
         second_factor: order.loses_second_factor.then_some(None),
         locked: order.locked,
+        roles,
+        identities,
     };
     let (store, before) = (desk.store(), describe(desk, person.clone())?);
-    store.catalog.change_person(person.id, &change)?;
-    if let Some(roles) = roles {
-        store.catalog.set_roles(person.id, &roles)?;
-    }
-    if let Some(identities) = identities {
-        set_identities(desk, person.id, &identities)?;
-    }
+    store.catalog.change_person(person.id, &change).map_err(|error| match error {
+        CatalogError::Exists { .. } => {
+            Problem::conflict("one of the identities belongs to another person already")
+        }
+        error => error.into(),
+    })?;
     let after = describe(desk, store.catalog.person_numbered(person.id)?)?;
     note(store, &caller.name, "person changed", changes(&before, &after, &order))?;
     Ok(after)

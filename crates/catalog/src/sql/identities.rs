@@ -23,15 +23,6 @@ impl<E: Engine> Identities for E {
     fn identities(&self, person: PersonId) -> Result<Vec<IdentityRow>, CatalogError> {
         self.read(|sql| identities(sql, person))
     }
-
-    fn set_identities(
-        &self,
-        person: PersonId,
-        identities: &[IdentityRow],
-    ) -> Result<(), CatalogError> {
-        let identities = identities.to_vec();
-        self.write(move |sql| set_identities(sql, person, &identities))
-    }
 }
 
 fn identities(sql: &dyn Sql, person: PersonId) -> Result<Vec<IdentityRow>, CatalogError> {
@@ -60,12 +51,12 @@ fn add_identity(sql: &dyn Sql, identity: &IdentityRow) -> Result<(), CatalogErro
     sql.execute(insert, params![issuer, subject, person.0, made.0]).map(drop)
 }
 
-fn set_identities(
+/// Replaces all identities of a person, and ends the sign-ins of the person if they differ.
+pub(super) fn set(
     sql: &dyn Sql,
     person: PersonId,
     identities: &[IdentityRow],
 ) -> Result<(), CatalogError> {
-    people::find(sql, person)?;
     let names = |rows: &[IdentityRow]| -> BTreeSet<(String, String)> {
         rows.iter().map(|row| (row.issuer.clone(), row.subject.clone())).collect()
     };

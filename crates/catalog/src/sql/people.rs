@@ -2,7 +2,7 @@
 
 use model::{DomainId, PersonId, ServerTime};
 
-use super::{Engine, Row, Sql, params, require, sign_ins};
+use super::{Engine, Row, Sql, identities, params, require, sign_ins};
 use crate::{CatalogError, NewPerson, People, Person, PersonChange, RoleRow};
 
 impl<E: Engine> People for E {
@@ -107,7 +107,7 @@ pub(super) fn find(sql: &dyn Sql, person: PersonId) -> Result<(), CatalogError> 
 
 fn apply(sql: &dyn Sql, person: PersonId, change: &PersonChange) -> Result<(), CatalogError> {
     find(sql, person)?;
-    let PersonChange { name, mail, cost_centres, password, second_factor, locked } = change;
+    let PersonChange { name, mail, cost_centres, password, second_factor, locked, .. } = change;
     let set = |column: &str, value: &dyn super::ToValue| {
         let update = format!("UPDATE person SET {column} = ? WHERE id = ?");
         sql.execute(&update, &[value, &person.0]).map(drop)
@@ -130,6 +130,12 @@ fn apply(sql: &dyn Sql, person: PersonId, change: &PersonChange) -> Result<(), C
     }
     if let Some(locked) = locked {
         set("locked", locked)?;
+    }
+    if let Some(roles) = &change.roles {
+        set_roles(sql, person, roles)?;
+    }
+    if let Some(identities) = &change.identities {
+        identities::set(sql, person, identities)?;
     }
     if password.is_some() || second_factor.is_some() || *locked == Some(true) {
         sign_ins::end_all(sql, person)?;

@@ -247,6 +247,7 @@ macro_rules! conformance {
             conformance!(@theme identities, $new,
                 an_identity_belongs_to_one_person,
                 identities_are_replaced_as_a_whole_and_end_sign_ins,
+                a_refused_change_of_a_person_changes_nothing,
             );
             conformance!(@theme contacts, $new,
                 the_last_contact_of_a_node_is_kept_until_it_is_removed,

@@ -7,7 +7,7 @@ use std::path::Path;
 use catalog::sqlite::Sqlite;
 use catalog::{
     AlertChanges, Catalog, CatalogError, Certificate, Day, Locks, Node, NodeDetails, PackState,
-    PageSpan, TokenError, UsageDay, UsageSubject, VolumeRow, Write,
+    PageSpan, PersonChange, TokenError, UsageDay, UsageSubject, VolumeRow, Write,
 };
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PersonId, PoolId};
 
@@ -180,7 +180,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.add_enrolment_key(&enrolment_key(77)));
     note(errors, catalog.add_api_key(&api_key("77", PersonId(1))));
     note(errors, catalog.add_sign_in(&sign_in(77, PersonId(1))));
-    note(errors, catalog.set_identities(PersonId(1), &[]));
+    note(errors, catalog.change_person(PersonId(1), &no_identities()));
     note(errors, catalog.set_roles(PersonId(1), &[]));
     note(errors, catalog.put_node_details(node.id, &NodeDetails::default()));
     note(errors, catalog.add_archived(&archived(node.id, 77)));
@@ -209,6 +209,11 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, catalog.remove_library("L"));
     note(errors, catalog.remove_node(NodeId(1)));
     note(errors, catalog.remove_node(NodeId(3)));
+}
+
+/// The change that takes all identities from a person.
+fn no_identities() -> PersonChange {
+    PersonChange { identities: Some(Vec::new()), ..PersonChange::default() }
 }
 
 /// Pseudo-random numbers, the same in each run, so that a failure can be repeated.

@@ -11,6 +11,8 @@ mod administration_from_tsm;
 #[cfg(test)]
 mod alerts;
 #[cfg(test)]
+mod all_or_nothing;
+#[cfg(test)]
 mod api;
 #[cfg(test)]
 mod approvals;

@@ -1,0 +1,26 @@
+//! Requests of several parts: one that is refused has changed nothing, whichever part is wrong.
+
+use serde_json::json;
+
+use crate::api::{Provider, fields};
+
+#[test]
+fn a_refused_change_of_a_person_gives_no_role() {
+    let service = Provider::new();
+    service.tenant("LAB");
+    let identity = json!([{ "issuer": "https://id.example", "subject": "7" }]);
+    let taken = json!({ "identities": identity });
+    service.root.patch("/v1/users/admin-of-LAB", &taken).expect(200);
+    let new = json!({ "login": "vic", "roles": [{ "role": "owner", "domain": "LAB" }] });
+    let before = service.root.post("/v1/users", &new).expect(201).json();
+    let change =
+        json!({ "name": "Vic", "roles": [{ "role": "operator" }], "identities": identity });
+    let refused = service.root.patch("/v1/users/vic", &change).expect(409).json();
+    assert!(refused["detail"].as_str().unwrap().contains("another person"), "{refused}");
+    assert_eq!(service.root.get("/v1/users/vic").expect(200).json(), before);
+    let change = json!({ "name": "Vic", "roles": [{ "role": "operator" }] });
+    service.root.patch("/v1/users/vic", &change).expect(200);
+    let log = service.root.get("/v1/log?kind=person%20changed").expect(200).json();
+    let details = fields(&log, "details");
+    assert_eq!(details.iter().filter(|one| one.starts_with("vic: ")).count(), 1, "{log}");
+}
