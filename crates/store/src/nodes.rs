@@ -223,11 +223,7 @@ fn describe_all(store: &Store, nodes: Vec<Node>) -> Result<Vec<NodeSummary>, Sto
 pub fn add(store: &Store, new: &NewNode, actor: &str) -> Result<AddedNode, StoreError> {
     let now = sys::clock::now();
     let name = parse(&new.name)?;
-    let lifetime = match new.token_secs {
-        None => TOKEN_SECS,
-        Some(secs @ 1..=TOKEN_SECS_MAX) => secs,
-        Some(_) => return Err(StoreError::usage("a token must live from 1 second to 30 days")),
-    };
+    let lifetime = token_lifetime(new.token_secs)?;
     let secret = new.secret.unwrap_or_else(sys::entropy::bytes);
     let expires = ServerTime(now.0 + lifetime * 1_000_000);
     let registration = NodeRegistration {
@@ -245,6 +241,15 @@ pub fn add(store: &Store, new: &NewNode, actor: &str) -> Result<AddedNode, Store
     };
     tracing::info!(node = %node.name, "a token was made");
     Ok(AddedNode { summary: describe(store, node)?, secret, expires })
+}
+
+/// Returns the lifetime of a token in seconds, if it may have the one that is asked for.
+pub fn token_lifetime(asked_secs: Option<i64>) -> Result<i64, StoreError> {
+    match asked_secs {
+        None => Ok(TOKEN_SECS),
+        Some(secs @ 1..=TOKEN_SECS_MAX) => Ok(secs),
+        Some(_) => Err(StoreError::usage("a token must live from 1 second to 30 days")),
+    }
 }
 
 /// Gives a token to a node that is registered already, if `new` asks for it.

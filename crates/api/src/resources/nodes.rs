@@ -562,6 +562,8 @@ fn rekey(call: &mut Call<NodePath, Empty, RekeyBody>) -> Answer<RegisteredDocume
     let (desk, caller) = (&call.desk, &call.caller);
     let rights = (Area::Enrolment, Right::Write);
     let found = find_node(desk, caller, &call.path.node, rights)?;
+    // A node whose certificates have ended needs the token.
+    nodes::token_lifetime(call.body.token_secs)?;
     if call.body.revoke {
         desk.office.revoke_node(&found.node, &caller.name)?;
     }

@@ -1,5 +1,6 @@
 //! Requests of several parts: one that is refused has changed nothing, whichever part is wrong.
 
+use e2e::harness::Node;
 use serde_json::json;
 
 use crate::api::{Provider, fields};
@@ -23,4 +24,20 @@ fn a_refused_change_of_a_person_gives_no_role() {
     let log = service.root.get("/v1/log?kind=person%20changed").expect(200).json();
     let details = fields(&log, "details");
     assert_eq!(details.iter().filter(|one| one.starts_with("vic: ")).count(), 1, "{log}");
+}
+
+#[test]
+fn a_refused_rekey_leaves_the_node_its_certificate() {
+    let service = Provider::new();
+    let tree = service.scratch.folder("tree");
+    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
+    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let rekey = |token_secs: i64| {
+        let body = json!({ "revoke": true, "token_secs": token_secs });
+        service.root.post("/v1/nodes/web-1/rekey", &body)
+    };
+    rekey(31 * 86_400).expect(400);
+    node.backup(&tree, &[]).expect(&[0]);
+    rekey(3_600).expect(201);
+    node.backup(&tree, &[]).expect(&[12]);
 }
