@@ -36,8 +36,8 @@ pub use attendance::{
 pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
 pub use define::{
-    Schedule, add, add_of_domain, associate, associate_found, change, check_followers, definition,
-    dissociate, list, readable, remove,
+    Schedule, add, add_of_domain, associate, associate_found, change, check_followers,
+    check_following, definition, dissociate, list, readable, remove,
 };
 pub use events::{
     EventTarget, control, event_numbered, find_event, node_events, report, run_now, sever,

@@ -41,3 +41,27 @@ fn a_refused_rekey_leaves_the_node_its_certificate() {
     rekey(3_600).expect(201);
     node.backup(&tree, &[]).expect(&[12]);
 }
+
+#[test]
+fn a_refused_change_of_followers_adds_and_removes_none() {
+    let service = Provider::new();
+    for name in ["web-1", "web-2"] {
+        service.root.post("/v1/nodes", &json!({ "name": name })).expect(201);
+    }
+    let schedule = ["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"];
+    service.server.admin(&schedule);
+    service.server.admin(&["schedule", "associate", "nightly", "--node", "web-1"]);
+    let path = "/v1/schedules/nightly/followers";
+    let (one, other, label) =
+        (json!({ "node": "web-1" }), json!({ "node": "web-2" }), json!({ "label": "db" }));
+    for change in
+        [json!({ "remove": [one, label] }), json!({ "add": [other], "remove": [one, label] })]
+    {
+        service.root.patch(path, &change).expect(404);
+        let schedule = service.root.get("/v1/schedules/nightly").expect(200).json();
+        assert_eq!(schedule["followers"], json!([one]), "{change}");
+    }
+    let change = json!({ "add": [other, label], "remove": [one, label] });
+    let changed = service.root.patch(path, &change).expect(200).json();
+    assert_eq!(changed["followers"], json!([other]));
+}

@@ -293,7 +293,24 @@ pub fn check_followers(
     Ok(())
 }
 
-/// Ends associations of a schedule. Fails if one of them does not exist.
+/// Fails if one of these does not follow the schedule.
+pub fn check_following(
+    store: &Store,
+    schedule: &Schedule,
+    followers: &[Follower],
+) -> Result<(), StoreError> {
+    let follows = |follower: &&Follower| schedule.followers.contains(follower);
+    let Some(other) = followers.iter().find(|follower| !follows(follower)) else {
+        return Ok(());
+    };
+    Err(StoreError::not_found(format!(
+        "schedule {} is not associated with {}",
+        schedule.row.name,
+        names(store, std::slice::from_ref(other))?
+    )))
+}
+
+/// Ends associations of a schedule. Fails if one of them does not exist, and then ends none.
 pub fn dissociate(
     store: &Store,
     name: &str,
@@ -301,14 +318,9 @@ pub fn dissociate(
     author: &str,
 ) -> Result<Schedule, StoreError> {
     let schedule = find(store, name)?;
+    check_following(store, &schedule, followers)?;
     for follower in followers {
-        if !store.catalog.dissociate(name, follower)? {
-            let follower = names(store, std::slice::from_ref(follower))?;
-            return Err(StoreError::not_found(format!(
-                "schedule {} is not associated with {follower}",
-                schedule.row.name
-            )));
-        }
+        store.catalog.dissociate(name, follower)?;
     }
     announce(store)?;
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);

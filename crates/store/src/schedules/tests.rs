@@ -91,7 +91,9 @@ fn a_node_follows_by_its_name_its_label_and_its_domain() {
         dissociate(store, "ByDomain", &[Follower::Domain(a.domain)], "anna"),
         "schedule ByDomain is not associated with domain STANDARD",
     );
-    assert_eq!(plan_names(store, &a), ["ByNode"]);
+    let both = [Follower::Node(a.id), Follower::Node(b.id)];
+    refused(dissociate(store, "ByNode", &both, "anna"), "is not associated");
+    assert_eq!(plan_names(store, &a), ["ByNode"], "the one that follows goes on");
     remove(store, "BYNODE", "anna").expect("is removed");
     refused(list(store, Some("ByNode")), "there is no schedule ByNode");
     assert_eq!(plan_names(store, &a), [""; 0]);
