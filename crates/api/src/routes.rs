@@ -490,7 +490,7 @@ fn reply<P, Q, B, T: Serialize + 'static>(
     }
     let body = document(&answer);
     let mut status = endpoint.status;
-    if parts.method == Method::GET {
+    if matches!(parts.method, Method::GET | Method::HEAD) {
         let tag = tags::tag(&body, endpoint.operation.volatile);
         if tags::is_known(&parts.headers, &tag) {
             status = StatusCode::NOT_MODIFIED;

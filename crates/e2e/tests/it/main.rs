@@ -75,6 +75,8 @@ mod growth;
 #[cfg(test)]
 mod guard;
 #[cfg(test)]
+mod heads;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod identities;
