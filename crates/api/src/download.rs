@@ -79,6 +79,13 @@ impl Write for Pieces {
 }
 
 impl Download {
+    /// Returns the answer without its bytes, which nobody makes.
+    pub(crate) fn head(self) -> Response<Body> {
+        // The length of an empty body would be sent as that of the download.
+        let body = Body::from_stream(stream::empty::<io::Result<Bytes>>());
+        answer(self.media, self.bytes, self.name, body)
+    }
+
     /// Starts the thread that makes the bytes, and returns the answer that has them. The bytes end
     /// when the caller loses the right to them.
     pub(crate) fn response(self, seat: StreamSeat, standing: Standing) -> Response<Body> {
@@ -100,17 +107,27 @@ impl Download {
             std::future::ready(end.is_err().then(error))
         });
         let pieces = ReceiverStream::new(receiver).chain(cut);
-        let mut response = Response::new(Body::from_stream(pieces));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
-        if let Some(bytes) = bytes {
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
-        }
-        if let Some(name) = name {
-            headers.insert(header::CONTENT_DISPOSITION, disposition(&name));
-        }
-        response
+        answer(media, bytes, name, Body::from_stream(pieces))
     }
+}
+
+/// Returns the answer with this body.
+fn answer(
+    media: &'static str,
+    bytes: Option<u64>,
+    name: Option<String>,
+    body: Body,
+) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    if let Some(bytes) = bytes {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+    }
+    if let Some(name) = name {
+        headers.insert(header::CONTENT_DISPOSITION, disposition(&name));
+    }
+    response
 }
 
 /// Characters of a name that RFC 8187 does not let stand as they are, and some more.

@@ -295,6 +295,7 @@ where
     P: Part + DeserializeOwned,
     Q: Part + DeserializeOwned,
 {
+    let is_head = request.method() == Method::HEAD;
     let received = match receive::<P, Q>(Arc::clone(&desk), request).await {
         Ok(received) => received,
         Err(problem) => return refuse(&operation, &problem),
@@ -312,6 +313,7 @@ where
     });
     let (opened, headers) = opening.await.unwrap_or_else(|_| (Err(bug()), HeaderMap::new()));
     let mut response = match opened {
+        Ok((download, ..)) if is_head => download.head(),
         Ok((download, seat, standing)) => download.response(seat, standing),
         Err(problem) => problem.response(),
     };

@@ -97,17 +97,14 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
         return Err(Problem::conflict("this is no file; a directory comes as a tree"));
     }
     ContentReader::new(store)?.check(&version.object)?;
-    note(
-        store,
-        &call.caller.name,
-        "file downloaded",
-        downloaded(&call.path.node, *archive, &path.0),
-    )?;
+    let details = downloaded(&call.path.node, *archive, &path.0);
+    let entry = Entry { actor: call.caller.name.clone(), what: "file downloaded", details };
     let desk = Arc::clone(&call.desk);
     let (bytes, object) = (version.object.stat.size, version.object);
     let file_name = String::from_utf8_lossy(name.as_bytes()).into_owned();
     let started = sys::clock::now();
     let source = move |sink: &mut dyn Write| -> io::Result<()> {
+        entry.write(desk.store())?;
         let mut reader = ContentReader::new(desk.store()).map_err(io::Error::other)?;
         let bytes = io::copy(&mut reader.content(&object), sink)?;
         let sent = Delivery { selected: 1, delivered: 1, bytes };
@@ -117,6 +114,20 @@ fn file(call: &mut Call<NodePath, FileQuery, Empty>) -> Answer<Download> {
     let source = Box::new(source);
     let media = "application/octet-stream";
     Ok(Download { media, bytes: Some(bytes), name: Some(file_name), node: Some(node), source })
+}
+
+/// Entry of a download in the activity log, which is written when the download begins: a request
+/// for its head downloads nothing.
+struct Entry {
+    actor: String,
+    what: &'static str,
+    details: String,
+}
+
+impl Entry {
+    fn write(self, store: &store::Store) -> io::Result<()> {
+        note(store, &self.actor, self.what, self.details).map_err(io::Error::other)
+    }
 }
 
 /// Returns what the activity log says of a download.
@@ -132,6 +143,7 @@ struct NamedTree {
     /// The versions of the tree.
     selection: Selection,
     top: DirPath,
+    entry: Entry,
 }
 
 fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<NamedTree> {
@@ -146,19 +158,16 @@ fn tree(call: &Call<NodePath, TreeQuery, Empty>) -> Answer<NamedTree> {
     let store = call.desk.store();
     let shown = path.as_ref().map_or(&b"/"[..], |path| &path.0);
     check_tree((store, &call.attention), &selection, shown)?;
-    note(
-        store,
-        &call.caller.name,
-        "tree downloaded",
-        downloaded(&call.path.node, *archive, shown),
-    )?;
-    Ok(NamedTree { node, filespace: found, selection, top })
+    let details = downloaded(&call.path.node, *archive, shown);
+    let entry = Entry { actor: call.caller.name.clone(), what: "tree downloaded", details };
+    Ok(NamedTree { node, filespace: found, selection, top, entry })
 }
 
 fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
-    let NamedTree { node, filespace, selection, top } = tree(call)?;
+    let NamedTree { node, filespace, selection, top, entry } = tree(call)?;
     let (desk, started) = (Arc::clone(&call.desk), sys::clock::now());
     let source = move |sink: &mut dyn Write| -> io::Result<()> {
+        entry.write(desk.store())?;
         let mut tree = TarTree::new(sink);
         let sent = write_tree(desk.store(), (&selection, &top), &mut tree)?;
         tree.finish()?;
@@ -170,9 +179,10 @@ fn tar(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
 }
 
 fn zip(call: &mut Call<NodePath, TreeQuery, Empty>) -> Answer<Download> {
-    let NamedTree { node, filespace, selection, top } = tree(call)?;
+    let NamedTree { node, filespace, selection, top, entry } = tree(call)?;
     let (desk, started) = (Arc::clone(&call.desk), sys::clock::now());
     let source = move |sink: &mut dyn Write| -> io::Result<()> {
+        entry.write(desk.store())?;
         let mut tree = ZipTree::new(sink);
         let sent = write_tree(desk.store(), (&selection, &top), &mut tree)?;
         tree.finish()?;

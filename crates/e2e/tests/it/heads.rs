@@ -1,8 +1,12 @@
 //! HEAD: what GET would answer, without the bytes, and without what reading them does.
 
-use e2e::harness::api::{Answer, Caller};
+use std::fs;
 
-use crate::api::Provider;
+use e2e::harness::Node;
+use e2e::harness::api::{Answer, Caller};
+use serde_json::json;
+
+use crate::api::{Provider, fields};
 
 /// Sends a request for the head of an answer.
 #[track_caller]
@@ -19,4 +23,34 @@ fn the_head_of_a_document_has_its_tag() {
     assert_eq!(head(&service.root, path).expect(200).header("etag"), Some(tag));
     let known = service.root.with_headers(&[&format!("If-None-Match: {tag}")]);
     head(&known, path).expect(304);
+}
+
+#[test]
+fn the_head_of_a_download_downloads_nothing() {
+    let service = Provider::new();
+    let tree = service.scratch.folder("tree");
+    fs::write(tree.join("a"), b"12345").unwrap();
+    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
+    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    node.backup(&tree, &[]).expect(&[0]);
+    let spaces = service.root.get("/v1/nodes/web-1/filespaces").expect(200).json();
+    let space = spaces["items"][0]["name"].as_str().unwrap().to_owned();
+    let query = |path: &str| format!("?filespace={space}&path={path}");
+    let folder = tree.to_str().unwrap().strip_prefix(space.trim_end_matches('/')).unwrap();
+    let file = format!("/v1/nodes/web-1/content{}", query(&format!("{folder}/a")));
+    let of_file = head(&service.root, &file).expect(200);
+    assert_eq!(of_file.header("content-length"), Some("5"));
+    for form in ["tree", "zip"] {
+        let path = format!("/v1/nodes/web-1/{form}{}", query(folder));
+        let of_tree = head(&service.root, &path).expect(200);
+        assert_eq!(of_tree.header("content-length"), None, "{form}");
+        assert!(of_tree.header("content-disposition").is_some(), "{form}");
+    }
+    let downloads = || {
+        let log = service.root.get("/v1/log?kind=downloaded").expect(200).json();
+        fields(&log, "what")
+    };
+    assert_eq!(downloads(), [""; 0]);
+    assert_eq!(service.root.get(&file).expect(200).body, b"12345");
+    assert_eq!(downloads(), ["file downloaded"]);
 }
