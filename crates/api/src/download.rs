@@ -9,11 +9,14 @@ use bytes::Bytes;
 use catalog::Node;
 use futures_util::{StreamExt as _, stream};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use store::StoreError;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::call::Answer;
 use crate::desk::StreamSeat;
+use crate::problem::{Kind, Problem};
 use crate::standing::Standing;
 
 /// Time for which a piece waits for a caller that takes nothing.
@@ -23,8 +26,8 @@ const PIECES_WAITING: usize = 4;
 /// Size in bytes from which a piece is sent.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Work that writes the bytes of a download. After an error the caller sees a connection that was
-/// cut, and so never takes a part for the whole.
+/// Work that writes the bytes of a download. After an error the caller sees a problem, or a
+/// connection that was cut if it has some of the bytes. So it never takes a part for the whole.
 pub(crate) type Source = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
 /// A stream of bytes.
@@ -87,28 +90,59 @@ impl Download {
     }
 
     /// Starts the thread that makes the bytes, and returns the answer that has them. The bytes end
-    /// when the caller loses the right to them.
-    pub(crate) fn response(self, seat: StreamSeat, standing: Standing) -> Response<Body> {
+    /// when the caller loses the right to them. Fails if the work fails before it has made any: the
+    /// caller then gets the reason, in place of a connection that is cut.
+    pub(crate) async fn response(
+        self,
+        seat: StreamSeat,
+        standing: Standing,
+    ) -> Answer<Response<Body>> {
         let Self { media, bytes, name, source, .. } = self;
-        let (sender, receiver) = mpsc::channel(PIECES_WAITING);
-        let (whole, end) = oneshot::channel::<()>();
+        let (sender, mut receiver) = mpsc::channel(PIECES_WAITING);
+        let (result, end) = oneshot::channel();
         let is_live = name.is_none();
         tokio::task::spawn_blocking(move || {
             let _seat = seat;
             let mut pieces = Pieces { pending: Vec::new(), sender, standing, is_live };
-            match source(&mut pieces).and_then(|()| pieces.send()) {
-                Ok(()) => whole.send(()).unwrap_or_default(),
-                // Without the word that all is there, the connection is cut.
-                Err(error) => tracing::debug!(%error, "a download ended early"),
+            let made = source(&mut pieces).and_then(|()| pieces.send());
+            if let Err(error) = &made {
+                tracing::debug!(%error, "a download ended early");
             }
+            // A caller that is gone waits for no result.
+            drop(result.send(made));
         });
+        let first = if is_live { None } else { receiver.recv().await };
+        if first.is_none() && !is_live {
+            ended(end.await)?;
+            return Ok(answer(media, bytes, name, Body::empty()));
+        }
+        // Without the word that all is there, the connection is cut.
         let cut = stream::once(end).filter_map(|end| {
+            let is_whole = matches!(end, Ok(Ok(())));
             let error = || Err(io::Error::other("the download ended early"));
-            std::future::ready(end.is_err().then(error))
+            std::future::ready((!is_whole).then(error))
         });
-        let pieces = ReceiverStream::new(receiver).chain(cut);
-        answer(media, bytes, name, Body::from_stream(pieces))
+        let pieces = stream::iter(first).chain(ReceiverStream::new(receiver)).chain(cut);
+        Ok(answer(media, bytes, name, Body::from_stream(pieces)))
     }
+}
+
+/// Returns the problem of work that has ended without any bytes, if it has failed.
+fn ended(end: Result<io::Result<()>, oneshot::error::RecvError>) -> Answer<()> {
+    match end {
+        Ok(made) => made.map_err(problem),
+        Err(_) => {
+            let text = "the download was ended by a bug, which the server has logged";
+            Err(Problem::new(Kind::Bug, text))
+        }
+    }
+}
+
+/// Returns the problem for an error of making the bytes.
+fn problem(error: io::Error) -> Problem {
+    let text = error.to_string();
+    let of_store = error.into_inner().and_then(|inner| inner.downcast::<StoreError>().ok());
+    of_store.map_or_else(|| Problem::new(Kind::Unavailable, text), |error| (*error).into())
 }
 
 /// Returns the answer with this body.

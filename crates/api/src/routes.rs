@@ -314,7 +314,10 @@ where
     let (opened, headers) = opening.await.unwrap_or_else(|_| (Err(bug()), HeaderMap::new()));
     let mut response = match opened {
         Ok((download, ..)) if is_head => download.head(),
-        Ok((download, seat, standing)) => download.response(seat, standing),
+        Ok((download, seat, standing)) => {
+            let started = download.response(seat, standing).await;
+            started.unwrap_or_else(|problem| problem.response())
+        }
         Err(problem) => problem.response(),
     };
     response.headers_mut().extend(headers);
