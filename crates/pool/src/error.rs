@@ -64,6 +64,22 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Returns the reason for those who store data. It has no number of a pack: packs are numbered
+    /// over all domains, so the numbers would tell how much others store.
+    pub fn without_numbers(&self) -> String {
+        match self {
+            Self::Missing { .. } => "the server has the data no longer".to_owned(),
+            Self::Away { .. } => {
+                "the data is in no available pool; is a disk of the server not mounted?".to_owned()
+            }
+            Self::Damaged { source, .. } => format!("the stored data is damaged: {}", source.why),
+            Self::Volume { reason, .. } => {
+                format!("the data is on a volume that is not available: {reason}")
+            }
+            Self::Disk { source, .. } => format!("the stored data cannot be read: {source}"),
+        }
+    }
+
     /// Returns the error for a failure to open or read the file of `pack`.
     pub(crate) fn of_file(pack: PackNumber, source: io::Error) -> Self {
         match source.kind() {
@@ -86,4 +102,25 @@ pub enum PutError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Write(#[from] AppendError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_for_those_who_store_data_has_no_number() {
+        let (pack, index) = (PackNumber(7_777), 8_888);
+        let source = io::Error::from(io::ErrorKind::TimedOut);
+        for error in [
+            ReadError::Missing { pack, index },
+            ReadError::Away { pack },
+            ReadError::damaged(pack, "its checksum differs"),
+            ReadError::Volume { pack, reason: "no drive".to_owned() },
+            ReadError::Disk { pack, source },
+        ] {
+            let text = error.without_numbers();
+            assert!(!text.contains(char::is_numeric), "{text}");
+        }
+    }
 }

@@ -7,10 +7,12 @@ use client::Client;
 use data_encoding::BASE64URL_NOPAD;
 use e2e::harness::Node;
 use e2e::harness::api::Caller;
+use e2e::nasty::Random;
 use serde_json::{Value, json};
 
 use crate::api::Provider;
 use crate::approvals::with_two_persons;
+use crate::damage::{find_stored, flip};
 use crate::tenant_keys;
 
 /// A number that the small services here never reach by counting. Of 2^52 covers, hardly any is
@@ -234,4 +236,34 @@ fn archives_and_deletions_of_others_leave_no_trace_in_numbers() {
     own.run(&["retrieve", path, "--archive", &first, "--to", to.to_str().unwrap()])
         .expect(&[0]);
     assert_eq!(fs::read(to.join("file")).unwrap(), b"kept");
+}
+
+#[test]
+fn the_reason_of_a_damage_has_no_number_of_a_pack() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut service = Provider::new();
+    let tree = service.scratch.folder("tree");
+    let content = Random::new(1, b"damage").bytes(900_000);
+    fs::write(tree.join("a"), &content).unwrap();
+    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
+    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    node.backup(&tree, &[]).expect(&[0]);
+    service.server.terminate().expect(&[0]);
+    let (pack, offset) = find_stored(service.server.dir(), &content);
+    flip(&pack, offset, 16);
+    service.server.restart();
+    let restore = node.restore(&tree, &service.scratch.folder("out"), &[]).expect(&[4]);
+    let (_, reason) = restore.failures().remove(0);
+    let spaces = service.root.get("/v1/nodes/web-1/filespaces").expect(200).json();
+    let space = spaces["items"][0]["name"].as_str().unwrap();
+    let path = tree.join("a");
+    let path = path.to_str().unwrap().strip_prefix(space.trim_end_matches('/')).unwrap();
+    let download = format!("/v1/nodes/web-1/content?filespace={space}&path={path}");
+    let refused = service.root.get(&download).expect(500).json();
+    assert_eq!(refused["code"], "damaged", "{refused}");
+    for text in [reason.as_str(), refused["detail"].as_str().unwrap()] {
+        assert!(text.contains("is damaged") && !text.contains("pack"), "{text}");
+    }
 }

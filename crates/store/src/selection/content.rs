@@ -83,7 +83,7 @@ impl<'a> ContentReader<'a> {
             .store
             .pools
             .chunk(place)
-            .map_err(|error| damaged(place, &error.to_string()))?;
+            .map_err(|error| damaged(place, &error.without_numbers()))?;
         let found: ChunkDigest = self.store.pools.digest_of(DOMAIN, chunk);
         if found != digest {
             return Err(damaged(place, "its digest differs"));
@@ -93,7 +93,7 @@ impl<'a> ContentReader<'a> {
 
     fn open(&mut self, place: Place) -> Result<OpenedQuantum, StoreError> {
         let pools = &self.store.pools;
-        let unread = |error: pool::ReadError| damaged(place, &model::chain(&error));
+        let unread = |error: pool::ReadError| damaged(place, &error.without_numbers());
         let table = pools.table(place.pack()).map_err(unread)?;
         let number = table.quantum_of(place.index());
         let entry = number.map(|number| table.quanta()[number]);
@@ -105,12 +105,12 @@ impl<'a> ContentReader<'a> {
     }
 }
 
+/// Notes the place for the administrator, and returns an error without it for the reader: packs are
+/// numbered over all domains.
 fn damaged(place: Place, why: &str) -> StoreError {
-    StoreError::damaged(format!(
-        "chunk {} of pack {} cannot be read: {why}; 'holdfast admin audit' says what to do",
-        place.index(),
-        place.pack()
-    ))
+    let (pack, index) = (place.pack(), place.index());
+    tracing::error!(%pack, index, why, "a chunk cannot be read for a download");
+    StoreError::damaged(format!("the data of the file cannot be read: {why}"))
 }
 
 /// The content of a file, as bytes to read. An error of reading it has the text of the store's

@@ -376,13 +376,13 @@ impl Sender<'_> {
     ) -> Result<(), StoreError> {
         let table = match self.store.pools.table(pack) {
             Ok(table) => table,
-            Err(error) => return self.send_damaged(pack, indexes, &model::chain(&error)),
+            Err(error) => return self.send_damaged(pack, indexes, &error.without_numbers()),
         };
         debug_assert!(indexes.is_sorted_by(|a, b| a < b), "each chunk is sent once, in order");
         let mut rest = indexes;
         while let Some(&index) = rest.first() {
             let Some(at) = table.quantum_of(index) else {
-                return self.send_damaged(pack, rest, "the pack has no such chunk");
+                return self.send_damaged(pack, rest, "the server has the data no longer");
             };
             let quantum = table.quanta()[at];
             let end = quantum.first_index + quantum.chunk_count;
@@ -403,7 +403,7 @@ impl Sender<'_> {
                 }
                 Err(error) => {
                     tracing::error!(error = model::chain(&error), "a quantum is damaged");
-                    self.send_damaged(pack, of_quantum, &model::chain(&error))?;
+                    self.send_damaged(pack, of_quantum, &error.without_numbers())?;
                 }
             }
         }
