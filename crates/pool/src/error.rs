@@ -15,9 +15,10 @@ pub enum AppendError {
          versions and reclaim their space"
     )]
     Full { folder: PathBuf },
-    /// The pack takes no more quanta: everything appended to it since the last sync is lost. The
+    /// The text has no number of the pack, as those who store data get it. The pack takes no more
+    /// quanta: everything appended to it since the last sync is lost. The
     /// next append begins a new pack.
-    #[error("pack {pack} cannot be written")]
+    #[error("a pack of the pool cannot be written")]
     Failed { pack: PackNumber, source: io::Error },
     /// The file beside the packs is unchanged.
     #[error("a file of the pool in {folder} cannot be written")]
@@ -111,13 +112,15 @@ mod tests {
     #[test]
     fn a_reason_for_those_who_store_data_has_no_number() {
         let (pack, index) = (PackNumber(7_777), 8_888);
-        let source = io::Error::from(io::ErrorKind::TimedOut);
+        let timeout = || io::Error::from(io::ErrorKind::TimedOut);
+        let unwritten = AppendError::Failed { pack, source: timeout() }.to_string();
+        assert!(!unwritten.contains(char::is_numeric), "{unwritten}");
         for error in [
             ReadError::Missing { pack, index },
             ReadError::Away { pack },
             ReadError::damaged(pack, "its checksum differs"),
             ReadError::Volume { pack, reason: "no drive".to_owned() },
-            ReadError::Disk { pack, source },
+            ReadError::Disk { pack, source: timeout() },
         ] {
             let text = error.without_numbers();
             assert!(!text.contains(char::is_numeric), "{text}");
