@@ -19,11 +19,11 @@ pub(crate) fn send(
         let mut drills = Some(drills::last(store.catalog.drills(Some(node.id))?));
         for filespace in store.catalog.filespaces(node.id)? {
             let mut goes_on = || !replies.is_closed();
-            let by_class = usage::of_filespace(store, &filespace, &mut goes_on)?;
+            let by_class = usage::of_filespace(store, &filespace, &classes, &mut goes_on)?;
             let usage = by_class.into_iter().map(|(class, usage)| proto::Usage {
                 node: node.name.to_string(),
                 filespace: filespace.name.clone().into(),
-                class: classes.get(&class).cloned().unwrap_or_else(|| class.0.to_string()),
+                class,
                 ..message(usage)
             });
             let reply = proto::StatsReply { usage: usage.collect(), drills: drills.take() };

@@ -284,12 +284,13 @@ fn occupancy(call: &mut Call<NodePath, Empty, Empty>) -> Answer<OccupancyDocumen
     let classes = usage::class_names(store)?;
     let mut items = Vec::new();
     for filespace in store.catalog.filespaces(found.node.id)? {
-        let by_class = usage::of_filespace(store, &filespace, &mut || !call.attention.is_lost())?;
+        let mut goes_on = || !call.attention.is_lost();
+        let by_class = usage::of_filespace(store, &filespace, &classes, &mut goes_on)?;
         items.extend(by_class.into_iter().map(|(class, usage)| UsageDocument {
             kind: kind_of(&filespace.name),
             filespace: Bytes(mount_point(&filespace.name).to_vec()),
             archive: archive_number(&filespace.name),
-            class: classes.get(&class).cloned().unwrap_or_else(|| class.0.to_string()),
+            class,
             active_objects: usage.active_objects,
             active_bytes: usage.active_bytes,
             inactive_versions: usage.inactive_versions,

@@ -10,7 +10,7 @@ use e2e::harness::api::Caller;
 use e2e::nasty::Random;
 use serde_json::{Value, json};
 
-use crate::api::Provider;
+use crate::api::{Provider, fields};
 use crate::approvals::with_two_persons;
 use crate::damage::{find_stored, flip};
 use crate::tenant_keys;
@@ -266,4 +266,40 @@ fn the_reason_of_a_damage_has_no_number_of_a_pack() {
     for text in [reason.as_str(), refused["detail"].as_str().unwrap()] {
         assert!(text.contains("is damaged") && !text.contains("pack"), "{text}");
     }
+}
+
+#[test]
+fn the_usage_of_a_class_that_is_gone_has_no_number_of_it() {
+    let service = Provider::new();
+    let tree = service.scratch.folder("tree");
+    fs::write(tree.join("a"), b"a").unwrap();
+    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
+    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let policy = "/v1/domains/STANDARD/policy";
+    let edit = |edit: Value| {
+        service.root.patch(&format!("{policy}/draft"), &edit).expect(200);
+        let confirmed = json!({ "confirm": true });
+        service.root.post(&format!("{policy}/activation"), &confirmed).expect(200);
+    };
+    for class in ["LONG", "LONGER"] {
+        edit(json!({ "put_class": { "name": class } }));
+        let set = json!({ "name": class, "statements": [format!("include /.../a {class}")] });
+        service.root.post("/v1/option-sets", &set).expect(201);
+        service
+            .root
+            .patch("/v1/nodes/web-1", &json!({ "option_set": class }))
+            .expect(200);
+        node.backup(&tree, &[]).expect(&[0]);
+        fs::write(tree.join("a"), b"another one").unwrap();
+    }
+    node.backup(&tree, &[]).expect(&[0]);
+    let classes = || {
+        let usage = service.root.get("/v1/nodes/web-1/occupancy").expect(200).json();
+        fields(&usage, "class")
+    };
+    assert!(classes().contains(&"LONGER".to_owned()), "{:?}", classes());
+    for class in ["LONG", "LONGER"] {
+        edit(json!({ "remove_class": class }));
+    }
+    assert_eq!(classes(), ["STANDARD", "(removed)"]);
 }

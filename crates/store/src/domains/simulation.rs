@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{draft_of, find, nodes_of};
 use crate::error::StoreError;
 use crate::lifecycle::expire::{self, ByClass, Order, Outcome};
+use crate::lifecycle::usage::REMOVED;
 use crate::store::Store;
 
 /// Versions that would expire under a draft.
@@ -48,9 +49,11 @@ pub fn simulate_by_node(
     }
     let class_name = |id| {
         let class = domain.active.class(id).or_else(|| draft.class(id));
-        class.map_or_else(|| format!("class {}", id.0), |class| class.name.clone())
+        class.map_or(REMOVED, |class| class.name.as_str()).to_owned()
     };
-    simulation.by_class = by_class.into_iter().map(|(id, count)| (class_name(id), count)).collect();
+    for (class, count) in by_class {
+        simulation.by_class.entry(class_name(class)).or_default().add(count);
+    }
     simulation.is_complete = simulation.by_node.len() == nodes.len();
     simulation.domain = domain.name;
     Ok(simulation)

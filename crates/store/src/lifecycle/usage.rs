@@ -40,21 +40,29 @@ impl Usage {
     }
 }
 
+/// Name for all classes that no policy has any more. No class can have it. Classes are numbered
+/// over all domains, so a number would tell how many others have.
+pub(crate) const REMOVED: &str = "(removed)";
+
+/// Names of classes.
+pub type ClassNames = BTreeMap<ClassId, String>;
+
 /// Returns the names of all classes.
-pub fn class_names(store: &Store) -> Result<BTreeMap<ClassId, String>, StoreError> {
+pub fn class_names(store: &Store) -> Result<ClassNames, StoreError> {
     let domains = store.catalog.domains()?;
     let classes = domains.into_iter().flat_map(|domain| domain.active.classes);
     Ok(classes.map(|class| (class.id, class.name)).collect())
 }
 
-/// Returns the usage of a filespace by class. Ends with an error when `goes_on` returns false.
-/// Damaged records do not count.
+/// Returns the usage of a filespace by the name of the class; classes without a name count as one,
+/// which comes last. Ends with an error when `goes_on` returns false. Damaged records do not count.
 pub fn of_filespace(
     store: &Store,
     filespace: &Filespace,
+    names: &ClassNames,
     goes_on: &mut dyn FnMut() -> bool,
-) -> Result<BTreeMap<ClassId, Usage>, StoreError> {
-    let mut by_class: BTreeMap<ClassId, (Usage, NamedChunks)> = BTreeMap::new();
+) -> Result<Vec<(String, Usage)>, StoreError> {
+    let mut by_class: BTreeMap<Option<ClassId>, (Usage, NamedChunks)> = BTreeMap::new();
     let owner = Owner { node: filespace.node, filespace: filespace.id };
     records::of_filespace(store, owner, &mut |event| {
         let VisitEvent::Record(_, record) = event else {
@@ -63,7 +71,8 @@ pub fn of_filespace(
         };
         let is_active = matches!(record, Record::Page(_));
         for object in record.objects().unwrap_or_default() {
-            let (usage, named) = by_class.entry(object.class).or_default();
+            let class = Some(object.class).filter(|class| names.contains_key(class));
+            let (usage, named) = by_class.entry(class).or_default();
             usage.count(&object, is_active);
             for place in places(&object) {
                 named.entry(place.pack()).or_default().set(place.index());
@@ -71,8 +80,12 @@ pub fn of_filespace(
         }
         Ok(())
     })?;
-    let weighed = |(class, (usage, named))| (class, with_space(store, usage, &named));
-    Ok(by_class.into_iter().map(weighed).collect())
+    let removed = by_class.remove(&None).map(|counted| (None, counted));
+    let weighed = |(class, (usage, named)): (Option<ClassId>, (Usage, NamedChunks))| {
+        let name = class.and_then(|class| names.get(&class)).map_or(REMOVED, String::as_str);
+        (name.to_owned(), with_space(store, usage, &named))
+    };
+    Ok(by_class.into_iter().chain(removed).map(weighed).collect())
 }
 
 /// Adds the space of the chunks in `named`.
