@@ -458,6 +458,10 @@ fn parse_body<B: DeserializeOwned + 'static>(parts: &Parts, body: &[u8]) -> Resu
         let text = "send the body as JSON, with 'Content-Type: application/json'";
         return Err(Problem::new(Kind::UnsupportedMedia, text));
     }
+    // A list would be taken for the fields of the object in their order.
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(Problem::invalid("the body is wrong: it must be a JSON object"));
+    }
     let wrong = |error| Problem::invalid(format!("the body is wrong: {error}"));
     if has_escaped_nul(body) && has_nul(&serde_json::from_slice(body).map_err(wrong)?) {
         return Err(Problem::invalid("the body is wrong: a text cannot have a NUL"));
@@ -553,6 +557,22 @@ mod tests {
         let text = std::str::from_utf8(&json).expect("is text");
         assert!(!text.contains(model::is_unprintable), "{text:?}");
         assert_eq!(serde_json::from_slice::<String>(&json).expect("is JSON"), path);
+    }
+
+    #[test]
+    fn a_list_is_no_body() {
+        #[derive(serde::Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let json = (header::CONTENT_TYPE, "application/json");
+        let request = axum::http::Request::builder().header(json.0, json.1).body(());
+        let (parts, ()) = request.expect("is a request").into_parts();
+        let parse = |body: &str| parse_body::<Named>(&parts, body.as_bytes());
+        assert_eq!(parse(" {\"name\":\"a\"}").map(|body| body.name), Ok("a".to_owned()));
+        for wrong in ["[\"a\"]", "\"a\"", "null", "", " "] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
