@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use server::{NumberKind, Numbering};
-use store::schedules::{self, EventConditions, EventTarget};
+use store::schedules::{self, EventConditions};
 
 use super::domains::NOTHING;
 use super::found_node::{FoundNode, NO_NAME, find_node, nodes_seen};
@@ -386,13 +386,12 @@ fn control(call: &mut Call<EventPath, Empty, WishBody>) -> Answer<EventDocument>
         }
         None => call.caller.check(Area::Tasks, Right::Write, Subject::Service)?,
     }
-    let target = EventTarget { schedule: event.key.schedule.clone(), node: event.key.node };
     let control = match call.body.wish {
         Wish::Pause => Control::Pause,
         Wish::Resume => Control::Resume,
         Wish::Cancel => Control::Cancel,
     };
-    schedules::control(call.desk.store(), &target, control, &call.caller.name)?;
+    schedules::control_one(call.desk.store(), &event, control, &call.caller.name)?;
     call.desk.office.announce()?;
     let event = find(&call.desk, &call.caller, call.path.event)?;
     describe_one(&call.desk, &call.caller, event)

@@ -110,15 +110,42 @@ pub fn control(
             target.schedule
         )));
     }
+    put_wish(store, &target.schedule, (&events, control), author)?;
+    Ok(events.len() as u64)
+}
+
+/// Records a wish about one event, as [`control`] does about all. Fails if the event has ended: the
+/// next event of its schedule is another one.
+pub fn control_one(
+    store: &Store,
+    event: &ScheduledEvent,
+    control: Control,
+    author: &str,
+) -> Result<(), StoreError> {
+    let target = EventTarget { schedule: event.key.schedule.clone(), node: event.key.node };
+    let mut events = controllable(store, &target, control)?;
+    events.retain(|one| one.number == event.number);
+    if events.is_empty() {
+        return Err(StoreError::conflict("the event has ended, or was cancelled"));
+    }
+    put_wish(store, &target.schedule, (&events, control), author)
+}
+
+/// Records a wish about events of a schedule.
+fn put_wish(
+    store: &Store,
+    schedule: &str,
+    (events, control): (&[ScheduledEvent], Control),
+    author: &str,
+) -> Result<(), StoreError> {
     let is_of_server = events.iter().any(|event| event.key.node.is_none());
     if is_of_server && control != Control::Cancel {
         return Err(StoreError::usage(format!(
-            "schedule {} is work of the server, which cannot pause; 'holdfast admin event cancel \
-             {0}' ends it",
-            target.schedule
+            "schedule {schedule} is work of the server, which cannot pause; 'holdfast admin event \
+             cancel {schedule}' ends it"
         )));
     }
-    for event in &events {
+    for event in events {
         store.catalog.control_event(&event.key, control)?;
     }
     announce(store)?;
@@ -127,9 +154,8 @@ pub fn control(
         Control::Resume => "events resumed",
         Control::Cancel => "events cancelled",
     };
-    let details = format!("{}: {}", target.schedule, counted(events.len() as u64, "event"));
-    note_by(store, author, sys::clock::now(), (what, details.as_str()))?;
-    Ok(events.len() as u64)
+    let details = format!("{schedule}: {}", counted(events.len() as u64, "event"));
+    note_by(store, author, sys::clock::now(), (what, details.as_str()))
 }
 
 /// Fails if there is no schedule with this name, and no event of one that was removed.

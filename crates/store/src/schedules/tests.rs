@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use catalog::postgres::Attendant;
 use catalog::{
-    Control, EventFilter, EventReport, Follower, Node, NodeChange, ScheduleRow, ScheduledEvent,
-    Write,
+    Control, EventFilter, EventKey, EventReport, Follower, Node, NodeChange, ScheduleRow,
+    ScheduledEvent, Write,
 };
 use model::{NodeName, ServerTime};
 use policy::schedule::event::{EventState, Phase, Report};
@@ -529,6 +529,47 @@ fn a_cancellation_is_in_the_plan_until_the_window_closes_and_is_final() {
 }
 
 /// A node that got the label of a schedule made up at once for a window before that.
+/// A wish about an event of last night reached the event of tonight.
+#[test]
+fn a_wish_about_one_event_leaves_the_next_one_of_its_schedule() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "a");
+    run_now(store, std::slice::from_ref(&node), &hourly("incremental"), "anna")
+        .expect("is started");
+    let first = events(store).remove(0);
+    let window =
+        Occurrence { planned: first.key.planned, opens: first.opens, closes: first.closes };
+    let ended = EventReport {
+        key: first.key.clone(),
+        occurrence: window,
+        report: Report { attempt: 1, phase: Phase::Ended(0) },
+        at: sys::clock::now(),
+        began: None,
+        paused: None,
+        reason: String::new(),
+        session: String::new(),
+        log: Vec::new(),
+    };
+    report(store, &ended).expect("is recorded");
+    let planned = ServerTime(first.key.planned.0 + 1);
+    let key = EventKey { planned, ..first.key.clone() };
+    store
+        .catalog
+        .open_events(&[(key, Occurrence { planned, ..window })])
+        .expect("is opened");
+    let next = events(store).into_iter().find(|one| one.number != first.number);
+    let next = next.expect("the next event");
+    refused(control_one(store, &first, Control::Cancel, "anna"), "has ended");
+    let wish = || {
+        let all = events(store).into_iter().find(|one| one.number == next.number);
+        all.expect("is there").control
+    };
+    assert_eq!(wish(), None);
+    control_one(store, &next, Control::Cancel, "anna").expect("is cancelled");
+    assert_eq!(wish(), Some(Control::Cancel));
+}
+
 #[test]
 fn a_node_follows_from_the_time_at_which_it_gets_the_label_or_the_domain() {
     let server = TestServer::new();
