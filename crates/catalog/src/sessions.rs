@@ -22,6 +22,15 @@ pub trait Sessions {
     /// At most `limit` backups of `node`, newest first.
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;
 
+    /// At most `limit` backups of `node`, newest first, with their numbers. The list begins with
+    /// the backup numbered `from` or the next older one, or with the newest.
+    fn sessions_from(
+        &self,
+        node: NodeId,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<(u64, SessionRow)>, CatalogError>;
+
     /// At most `limit` backups of `node` that began at `since` or later, newest first.
     fn sessions_since(
         &self,

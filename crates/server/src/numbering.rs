@@ -39,6 +39,8 @@ pub enum NumberKind {
     Event,
     Alert,
     Approval,
+    /// Finished backups, whose numbers are in cursors only.
+    Backup,
 }
 
 impl NumberKind {
@@ -47,6 +49,7 @@ impl NumberKind {
             Self::Event => 1,
             Self::Alert => 2,
             Self::Approval => 3,
+            Self::Backup => 4,
         }
     }
 }
@@ -147,7 +150,8 @@ mod tests {
 
     use super::*;
 
-    const KINDS: [NumberKind; 3] = [NumberKind::Event, NumberKind::Alert, NumberKind::Approval];
+    const KINDS: [NumberKind; 4] =
+        [NumberKind::Event, NumberKind::Alert, NumberKind::Approval, NumberKind::Backup];
 
     #[test]
     fn a_cover_is_turned_back_and_names_one_number() {

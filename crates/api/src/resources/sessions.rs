@@ -6,7 +6,7 @@ use model::{NodeId, archive_number, mount_point};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use server::{Activity, ConnectedNode};
+use server::{Activity, ConnectedNode, NumberKind};
 use store::nodes::note;
 
 use super::found_node::{find_node, nodes_seen};
@@ -18,9 +18,6 @@ use crate::operation::Operation;
 use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
-
-/// Number of the last backups that are read.
-const BACKUPS_MAX: usize = 10_000;
 
 /// A node that is connected to this server.
 #[derive(Serialize, JsonSchema)]
@@ -134,14 +131,12 @@ fn backups(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BackupDoc
     let found = find_node(&call.desk, &call.caller, &call.path.node, rights)?;
     let catalog = &call.desk.store().catalog;
     let filespaces = catalog.filespaces(found.node.id)?;
-    let skipped = portion.first_number()?.unwrap_or(0);
-    let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
-    let read_max = skipped.saturating_add(portion.read_max()).min(BACKUPS_MAX);
-    let rows = catalog.sessions(found.node.id, read_max)?;
-    let rows = rows.into_iter().enumerate().skip(skipped);
-    let rows: Vec<_> = rows.take(portion.read_max()).collect();
-    let page = portion.page(rows, |(number, _)| number.to_string().into_bytes());
-    let describe = |(_, row): (usize, catalog::SessionRow)| {
+    let numbering = call.desk.numbering(&call.caller);
+    let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Backup, first));
+    let rows = catalog.sessions_from(found.node.id, first, portion.read_max())?;
+    let shown = |number: u64| numbering.shown(NumberKind::Backup, number);
+    let page = portion.page(rows, |(number, _)| shown(*number).to_string().into_bytes());
+    let describe = |(_, row): (u64, catalog::SessionRow)| {
         let filespace = filespaces.iter().find(|one| one.id == row.filespace);
         BackupDocument {
             filespace: Bytes(filespace.map(|one| one.name.clone()).unwrap_or_default()),

@@ -2,12 +2,25 @@
 
 use model::{FilespaceId, NodeId, ServerTime};
 
-use super::{Engine, Row, Sql, params, row_count};
+use super::{Engine, Row, Sql, params, row_count, row_number};
 use crate::{CatalogError, SessionRow, Sessions};
 
 impl<E: Engine> Sessions for E {
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError> {
         self.read(|sql| sessions(sql, node, ServerTime(i64::MIN), limit))
+    }
+
+    fn sessions_from(
+        &self,
+        node: NodeId,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<(u64, SessionRow)>, CatalogError> {
+        let select = format!("{NUMBERED} WHERE node = ? AND id <= ? ORDER BY id DESC LIMIT ?");
+        let columns = |row: &Row<'_>| Ok((row.get(6)?, columns(row)?));
+        self.read(|sql| {
+            sql.all(&select, params![node.0, row_number(from), row_count(limit)], columns)
+        })
     }
 
     fn sessions_since(

@@ -192,6 +192,7 @@ macro_rules! conformance {
             );
             conformance!(@theme sessions, $new,
                 sessions_are_newest_first,
+                pages_of_sessions_stay_where_they_are,
                 only_a_complete_session_dates_the_filespace,
                 reports_are_kept_as_sent,
             );

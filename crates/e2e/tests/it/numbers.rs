@@ -303,3 +303,25 @@ fn the_usage_of_a_class_that_is_gone_has_no_number_of_it() {
     }
     assert_eq!(classes(), ["STANDARD", "(removed)"]);
 }
+
+#[test]
+fn a_page_of_backups_stays_where_it_is_and_its_cursor_counts_nothing() {
+    let service = Provider::new();
+    let lab = service.tenant("LAB");
+    let tree = service.scratch.folder("tree");
+    let added = lab.post("/v1/nodes", &new_node("lab-1", "LAB")).expect(201).json();
+    let node = Node::enrol_with(&service.server, "lab-1", added["token"].as_str().unwrap());
+    (0..2).for_each(|_| drop(node.backup(&tree, &[]).expect(&[0])));
+    let page = |cursor: &str| {
+        let path = format!("/v1/nodes/lab-1/backups?limit=1{cursor}");
+        lab.get(&path).expect(200).json()
+    };
+    let newest = page("");
+    let next = newest["next"].as_str().unwrap();
+    node.backup(&tree, &[]).expect(&[0]);
+    let oldest = page(&format!("&cursor={next}"));
+    assert_ne!(oldest["items"], newest["items"], "a backup meanwhile moves no page");
+    assert!(oldest["next"].is_null(), "{oldest}");
+    let place = String::from_utf8(BASE64URL_NOPAD.decode(next.as_bytes()).unwrap()).unwrap();
+    assert!(place.parse::<u64>().unwrap() > COUNTED_MAX, "{place}");
+}

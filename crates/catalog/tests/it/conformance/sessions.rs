@@ -35,6 +35,31 @@ pub(crate) fn sessions_are_newest_first(engine: &dyn Engine) {
     assert_eq!(catalog.backup_ends(a.id, 2).expect("two"), ends[..2]);
 }
 
+pub(crate) fn pages_of_sessions_stay_where_they_are(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (a, home) = add_filespace(&*catalog, "a");
+    let (b, other) = add_filespace(&*catalog, "b");
+    let mut rows: Vec<SessionRow> = (1..=5).map(|i| session(&a, home, i, true)).collect();
+    for row in &rows {
+        let beside = session(&b, other, 9, true);
+        let writes = vec![Write::AddSession(row.clone()), Write::AddSession(beside)];
+        catalog.commit(writes).expect("the batch is performed");
+    }
+    rows.reverse();
+    let (mut leafed, mut from) = (Vec::new(), None);
+    while let [(_, row), rest @ ..] = &catalog.sessions_from(a.id, from, 2).expect("are read")[..] {
+        leafed.push(row.clone());
+        let Some((next, _)) = rest.first() else { break };
+        from = Some(*next);
+        // What comes meanwhile moves no page.
+        let later = session(&a, home, 6, true);
+        catalog.commit(vec![Write::AddSession(later)]).expect("the batch is performed");
+    }
+    assert_eq!(leafed, rows);
+    let none = catalog.sessions_from(a.id, Some(0), 9).expect("are read");
+    assert!(none.is_empty());
+}
+
 pub(crate) fn only_a_complete_session_dates_the_filespace(engine: &dyn Engine) {
     let catalog = engine.open();
     let (node, home) = add_filespace(&*catalog, "a");
