@@ -17,7 +17,7 @@ use std::time::Instant;
 use axum::http::{HeaderMap, Method, header};
 use catalog::{CatalogError, Person, SignInRow};
 use data_encoding::{BASE64, HEXLOWER};
-use model::PersonId;
+use model::{DomainId, PersonId};
 
 use crate::caller::{Caller, HeldRole, Limit};
 use crate::desk::{Desk, origin};
@@ -142,24 +142,28 @@ fn impersonate(
         Err(error) => return Err(error.into()),
     };
     // A person who does not exist takes the same questions as one of others.
-    let theirs = roles(desk, person.as_ref().map_or(NOBODY, |person| person.id))?;
-    let person = person.filter(|_| may_act(&own, &theirs));
+    let number = person.as_ref().map_or(NOBODY, |person| person.id);
+    let (theirs, owned) = (roles(desk, number)?, catalog.domains_of_owner(number)?);
+    let person = person.filter(|_| may_act(&own, &theirs, &owned));
     let person = person.ok_or_else(|| Problem::not_found("person", login))?;
     let name = format!("{} by {by_name}", person.login);
     let caller = caller(desk, &person, name, Limit::None)?;
     Ok(Caller { acting: Some(by.id), ..caller })
 }
 
-/// Returns true if a person with the roles `own` may act for a person with the roles `theirs`: the
-/// administrator of a domain acts for its customers, and the system role for everybody.
-fn may_act(own: &[HeldRole], theirs: &[HeldRole]) -> bool {
+/// Returns true if a person with the roles `own` may act for a person with the roles `theirs` who
+/// owns nodes in the domains `owned`: the administrator of a domain acts for its customers, and the
+/// system role for everybody. Whoever owns a node in another domain has rights there, and is no
+/// customer of this domain alone.
+fn may_act(own: &[HeldRole], theirs: &[HeldRole], owned: &[DomainId]) -> bool {
+    let administers = |domain| own.contains(&HeldRole { role: Role::Tenant, domain: Some(domain) });
     let is_covered = |held: &HeldRole| {
-        matches!(held.role, Role::Tenant | Role::Owner)
-            && held.domain.is_some()
-            && own.contains(&HeldRole { role: Role::Tenant, domain: held.domain })
+        matches!(held.role, Role::Tenant | Role::Owner) && held.domain.is_some_and(administers)
     };
     own.contains(&HeldRole { role: Role::System, domain: None })
-        || !theirs.is_empty() && theirs.iter().all(is_covered)
+        || !theirs.is_empty()
+            && theirs.iter().all(is_covered)
+            && owned.iter().copied().all(administers)
 }
 
 fn by_password(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Caller, Problem> {
@@ -326,17 +330,28 @@ mod tests {
 
     #[test]
     fn an_administrator_acts_for_own_customers_only() {
-        use model::DomainId;
         let held = |role, domain| HeldRole { role, domain };
         let (lab, law) = (Some(DomainId(1)), Some(DomainId(2)));
         let tenant = [held(Role::Tenant, lab)];
-        assert!(may_act(&tenant, &[held(Role::Owner, lab)]));
-        assert!(may_act(&tenant, &[held(Role::Tenant, lab), held(Role::Owner, lab)]));
-        assert!(!may_act(&tenant, &[held(Role::Owner, law)]));
-        assert!(!may_act(&tenant, &[held(Role::Owner, lab), held(Role::Owner, law)]));
-        assert!(!may_act(&tenant, &[held(Role::System, None)]) && !may_act(&tenant, &[]));
-        assert!(!may_act(&[], &[held(Role::Owner, lab)]));
-        assert!(may_act(&[held(Role::System, None)], &[held(Role::System, None)]));
+        let may = |own: &[HeldRole], theirs: &[HeldRole]| may_act(own, theirs, &[]);
+        assert!(may(&tenant, &[held(Role::Owner, lab)]));
+        assert!(may(&tenant, &[held(Role::Tenant, lab), held(Role::Owner, lab)]));
+        assert!(!may(&tenant, &[held(Role::Owner, law)]));
+        assert!(!may(&tenant, &[held(Role::Owner, lab), held(Role::Owner, law)]));
+        assert!(!may(&tenant, &[held(Role::System, None)]) && !may(&tenant, &[]));
+        assert!(!may(&[], &[held(Role::Owner, lab)]));
+        assert!(may(&[held(Role::System, None)], &[held(Role::System, None)]));
+    }
+
+    #[test]
+    fn nobody_acts_for_the_owner_of_a_node_elsewhere() {
+        let held = |role, domain| HeldRole { role, domain };
+        let (lab, law) = (DomainId(1), DomainId(2));
+        let (tenant, customer) = ([held(Role::Tenant, Some(lab))], [held(Role::Owner, Some(lab))]);
+        let may = |own: &[HeldRole], owned: &[DomainId]| may_act(own, &customer, owned);
+        assert!(may(&tenant, &[lab]));
+        assert!(!may(&tenant, &[law]) && !may(&tenant, &[lab, law]));
+        assert!(may(&[held(Role::System, None)], &[law]));
     }
 
     #[test]

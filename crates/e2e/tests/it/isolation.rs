@@ -523,3 +523,21 @@ fn an_option_set_of_others_is_given_to_no_own_node() {
     lab.patch("/v1/nodes/lab-2", &take("law-set")).expect(200);
     lab.patch("/v1/nodes/lab-2", &take("")).expect(200);
 }
+
+#[test]
+fn nobody_acts_for_the_owner_of_a_node_of_another_domain() {
+    let service = Provider::new();
+    let (_law, lab) = (service.tenant("LAW"), service.tenant("LAB"));
+    service.person("eve", &["owner@LAB"]);
+    let acting = service.key("admin-of-LAB", "impersonator", &[]);
+    let acting = acting.with_headers(&["X-Holdfast-For: eve"]);
+    let new = json!({ "name": "lab-1", "domain": "LAB", "owner": "eve" });
+    lab.post("/v1/nodes", &new).expect(201);
+    acting.get("/v1/nodes/lab-1").expect(200);
+    let new = json!({ "name": "law-1", "domain": "LAW", "owner": "eve" });
+    service.root.post("/v1/nodes", &new).expect(201);
+    acting.get("/v1/nodes/law-1").expect(404);
+    acting.get("/v1/nodes").expect(404);
+    service.root.patch("/v1/nodes/law-1", &json!({ "owner": null })).expect(200);
+    acting.get("/v1/nodes/lab-1").expect(200);
+}
