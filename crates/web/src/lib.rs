@@ -52,9 +52,11 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
     }
     let path = path.strip_prefix('/')?;
     let first = path.split('/').next().unwrap_or_default();
+    // A program that puts `/v1` after an address with a slash at its end asks for `//v1`.
+    let is_doubled = path.starts_with('/');
     let file = match find(path) {
         Some(file) => file,
-        None if NOT_OF_THE_PAGE.contains(&first) => return None,
+        None if is_doubled || NOT_OF_THE_PAGE.contains(&first) => return None,
         None => find(INDEX).expect("the build makes sure that there is an index"),
     };
     Some(response(file, accepts_brotli(headers)))
@@ -133,7 +135,9 @@ mod tests {
 
     #[test]
     fn other_requests_are_not_answered() {
-        for path in ["/v1/nothing", "/v1", "/assets/none.js", "/assets/../index.html"] {
+        let paths =
+            ["/v1/nothing", "/v1", "//v1/nodes", "/assets/none.js", "/assets/../index.html"];
+        for path in paths {
             assert!(get(path, "").is_none(), "{path}");
         }
         assert!(answer(&Method::POST, "/", &HeaderMap::new()).is_none());
