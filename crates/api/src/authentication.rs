@@ -22,7 +22,7 @@ use model::{DomainId, PersonId};
 use crate::caller::{Caller, HeldRole, Limit};
 use crate::desk::{Desk, origin};
 use crate::keys::{self, KeyKind};
-use crate::login_guesses::{Place, PlaceKind};
+use crate::login_guesses::{LoginGuesses, Place, PlaceKind};
 use crate::problem::{Kind, Problem};
 use crate::roles::Role;
 
@@ -205,9 +205,10 @@ pub(crate) fn check_own_password(
 }
 
 /// Returns the kind of a place. The person has a sign-in from a known one, if not this process has
-/// noted it. A person who does not exist takes the same question.
-fn kind_of_place(
+/// noted it among `guesses`. A person who does not exist takes the same question.
+pub(crate) fn kind_of_place(
     desk: &Desk,
+    guesses: &LoginGuesses,
     place: &Place,
     person: Option<&Person>,
     now: Instant,
@@ -219,7 +220,7 @@ fn kind_of_place(
     };
     match sign_ins.iter().any(is_here) {
         true => Ok(PlaceKind::Known),
-        false => Ok(desk.guesses_of_logins.kind(place, now)),
+        false => Ok(guesses.kind(place, now)),
     }
 }
 
@@ -246,7 +247,7 @@ fn check_credentials(
     };
     let kind = match is_own {
         true => PlaceKind::Known,
-        false => kind_of_place(desk, &place, person.as_ref(), now)?,
+        false => kind_of_place(desk, guesses, &place, person.as_ref(), now)?,
     };
     guesses.admit_among_all(&place, kind, now).map_err(Problem::too_many)?;
     let stored = person

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::PersonId;
 use serde_json::Value;
 use server::{Guesses, Numbering, Office, Origin};
 use store::Store;
@@ -30,8 +29,8 @@ pub(crate) struct Desk {
     pub(crate) guesses_of_origins: Guesses<Origin>,
     /// Failed attempts by login.
     pub(crate) guesses_of_logins: LoginGuesses,
-    /// Wrong codes of second factors, by person.
-    pub(crate) guesses_of_codes: Guesses<PersonId>,
+    /// Wrong codes of second factors, with the number of the person as login.
+    pub(crate) guesses_of_codes: LoginGuesses,
     /// Lock for changes of objects that have tags.
     changes: Arc<Mutex<()>>,
     /// Right to work for one request. The threads that may block have other work, too.
@@ -73,7 +72,7 @@ impl Desk {
             rates: Rates::default(),
             guesses_of_origins: Guesses::default(),
             guesses_of_logins: LoginGuesses::default(),
-            guesses_of_codes: Guesses::default(),
+            guesses_of_codes: LoginGuesses::default(),
             changes: Arc::default(),
             work: Arc::new(Semaphore::new(WORK_MAX)),
             streams: Streams::default(),

@@ -1,11 +1,15 @@
 //! Second factors: one-time codes by time (RFC 6238), as apps on telephones show them.
 
+use std::net::IpAddr;
+
 use catalog::Person;
 use data_encoding::BASE32_NOPAD;
 use model::ServerTime;
 use totp_rs::{Builder, Totp};
 
-use crate::desk::Desk;
+use crate::authentication::kind_of_place;
+use crate::desk::{Desk, origin};
+use crate::login_guesses::Place;
 use crate::problem::{Kind, Problem};
 
 /// Length of a secret in bytes: that of the hash, as RFC 4226 recommends.
@@ -42,8 +46,14 @@ pub(crate) fn step(secret: &[u8], code: &str, now: ServerTime) -> Result<Option<
 }
 
 /// Fails unless `code` is right for `person`, and was not used before. A person without a second
-/// factor needs no code.
-pub(crate) fn check(desk: &Desk, person: &Person, code: Option<&str>) -> Result<(), Problem> {
+/// factor needs no code. Guesses from strange places do not slow attempts from places at which the
+/// person has signed in.
+pub(crate) fn check(
+    desk: &Desk,
+    address: Option<IpAddr>,
+    person: &Person,
+    code: Option<&str>,
+) -> Result<(), Problem> {
     let Some(sealed) = &person.second_factor else { return Ok(()) };
     let needed = || Problem::new(Kind::SecondFactor, "give the code that your app shows");
     let code = code.ok_or_else(needed)?;
@@ -51,18 +61,22 @@ pub(crate) fn check(desk: &Desk, person: &Person, code: Option<&str>) -> Result<
     let secret = desk.seals.open(&context, sealed).ok_or_else(|| {
         Problem::new(Kind::Damaged, "the second factor cannot be read; ask for its removal")
     })?;
-    let now = sys::clock::monotonic();
-    desk.guesses_of_codes.admit(&person.id, now).map_err(Problem::too_many)?;
+    let (guesses, now) = (&desk.guesses_of_codes, sys::clock::monotonic());
+    let place = Place { login: person.id.to_string(), from: origin(address) };
+    guesses.admit(&place, now).map_err(Problem::too_many)?;
+    let kind = kind_of_place(desk, guesses, &place, Some(person), now)?;
+    guesses.admit_among_all(&place, kind, now).map_err(Problem::too_many)?;
+    // The attempt counts before anybody looks at its code, as that with a password does.
+    guesses.failed(&place, kind, now);
     let step = step(&secret, code, sys::clock::system())?;
     let is_right = match step {
         Some(step) => desk.store().catalog.use_code(person.id, step)?,
         None => false,
     };
     if is_right {
-        desk.guesses_of_codes.succeeded(&person.id);
+        guesses.succeeded(&place, kind, true, now);
         return Ok(());
     }
-    desk.guesses_of_codes.failed(person.id, now);
     Err(Problem::new(Kind::SecondFactor, "the code is wrong, or was used before"))
 }
 

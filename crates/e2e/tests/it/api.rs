@@ -554,6 +554,27 @@ fn a_wrong_second_factor_is_slowed() {
     sign_in("000000").expect(200);
 }
 
+#[test]
+fn guesses_of_a_second_factor_elsewhere_do_not_lock_the_owner_out() {
+    let service = Provider::new();
+    let anna = service.person("anna", &["auditor"]);
+    let begun = anna.send("POST", "/v1/account/second-factor", None).expect(200).json();
+    let secret = begun["secret"].as_str().unwrap();
+    let code = current_code(secret, 0);
+    let confirm = json!({ "secret": secret, "code": code, "password": PASSWORD });
+    anna.send("PUT", "/v1/account/second-factor", Some(&confirm)).expect(204);
+    let sign_in = |from: &Caller, code: &str| {
+        from.post("/v1/sign-in", &json!({ "login": "anna", "password": PASSWORD, "code": code }))
+    };
+    sign_in(&service.stranger, &current_code(secret, 1)).expect(200);
+    // Somebody has the password, and guesses codes.
+    let guesser = service.stranger.with_options(&["--interface", "127.0.0.2"]);
+    let statuses: Vec<u16> = (0..9).map(|_| sign_in(&guesser, "000000").status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    let looked_at = sign_in(&service.stranger, "000000").expect(401).json();
+    assert_eq!(looked_at["code"], "second-factor-needed");
+}
+
 /// Returns the code of a second factor, so many steps of time from now.
 pub(crate) fn current_code(secret: &str, steps: u64) -> String {
     let secret = data_encoding::BASE32_NOPAD.decode(secret.as_bytes()).unwrap();
