@@ -538,6 +538,11 @@ pub fn find_filespace(store: &Store, node: &Node, name: &[u8]) -> Result<Filespa
         })
 }
 
+/// Fails if no filespace of the node can be removed, because a class holds its data.
+pub fn check_filespace_removal(store: &Store, node: &Node) -> Result<(), StoreError> {
+    domains::check_unlocked(store, node, "removing a filespace of")
+}
+
 /// Removes a filespace of a node's backups, with all its versions. Fails while a backup of it runs.
 pub fn remove_filespace(
     store: &Store,
@@ -545,7 +550,7 @@ pub fn remove_filespace(
     filespace: &Filespace,
     actor: &str,
 ) -> Result<(), StoreError> {
-    domains::check_unlocked(store, node, "removing a filespace of")?;
+    check_filespace_removal(store, node)?;
     let _claim = store.claim(filespace.id)?;
     let objects = store.catalog.count_objects(filespace.id, &DirPath::above_root())?;
     store.catalog.remove_filespace(filespace.id)?;

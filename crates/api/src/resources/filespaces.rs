@@ -39,6 +39,8 @@ fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
         }
         Err(error) => return Err(error.into()),
     };
+    // Nobody is asked to approve what would be refused.
+    store::nodes::check_filespace_removal(store, &node)?;
     approval::guard(desk, caller, &FilespaceRemoval::new(&node, &filespace))?;
     store::nodes::remove_filespace(store, &node, &filespace, &caller.name)?;
     Ok(Empty {})

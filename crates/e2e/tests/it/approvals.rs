@@ -189,6 +189,25 @@ fn removal_of_a_filespace_waits_for_a_second_person() {
 }
 
 #[test]
+fn nobody_is_asked_about_a_filespace_that_a_class_holds() {
+    let (service, second) = with_two_persons();
+    let node = enrol(&service, "a");
+    let tree = service.scratch.folder("tree");
+    node.backup(&tree, &[]).expect(&[0]);
+    let spaces = "/v1/nodes/a/filespaces";
+    let listed = service.root.get(spaces).expect(200).json();
+    let name = listed["items"][0]["name"].as_str().unwrap();
+    let class = json!({ "name": "STANDARD", "locked_until": "2099-01-01T00:00:00Z" });
+    let policy = "/v1/domains/STANDARD/policy";
+    let edit = json!({ "put_class": class });
+    service.root.patch(&format!("{policy}/draft"), &edit).expect(200);
+    service.root.post(&format!("{policy}/activation"), &json!({})).expect(200);
+    let refused = service.root.delete(&format!("{spaces}?filespace={name}")).expect(409).json();
+    assert!(refused["detail"].as_str().unwrap().contains("locked until"), "{refused}");
+    assert_eq!(second.get("/v1/approvals").expect(200).json()["items"], json!([]));
+}
+
+#[test]
 fn a_filespace_is_removed_by_the_command_line() {
     let service = Provider::new();
     let node = enrol(&service, "a");
