@@ -90,6 +90,40 @@ impl RangeReader {
         }
         let ahead = if reads_ahead { range.start + AHEAD_BYTES } else { range.end };
         let wanted = range.start..ahead.max(range.end).min(size);
+        self.fetch(key, wanted, range, buffer)?;
+        Ok(())
+    }
+
+    /// Returns the data of a file that `offset` lies in, or the next data after it, up to the next
+    /// hole. Returns `None` if a hole is all that follows. The version is as in
+    /// [`RangeReader::read`].
+    pub fn data_from(
+        &self,
+        (place, at): (&ObjectPlace, ServerTime),
+        offset: u64,
+    ) -> Result<Option<Range<u64>>, ClientError> {
+        let key = (place.clone(), at);
+        let known = self.pieces.lock().get(&key).cloned();
+        let pieces = match known {
+            Some(pieces) => pieces,
+            None => {
+                // The pieces come with any byte of the file. This one is wanted next.
+                let byte = offset..offset + 1;
+                self.fetch(key, byte.clone(), byte, &mut [0])?
+            }
+        };
+        Ok(data_from(&pieces, offset))
+    }
+
+    /// Fetches the bytes in `wanted`, and puts those in `range` into the buffer for `range`.
+    /// Returns all pieces of the file.
+    fn fetch(
+        &self,
+        key: VersionKey,
+        wanted: Range<u64>,
+        range: Range<u64>,
+        buffer: &mut [u8],
+    ) -> Result<Arc<Vec<Piece>>, ClientError> {
         let mut collector = Collector {
             wanted: wanted.clone(),
             kept: range.clone(),
@@ -99,8 +133,8 @@ impl RangeReader {
             quanta: &self.quanta,
         };
         let tally = Tally::new(Arc::clone(&self.progress));
-        let selection = Selection::of_object(&place.place());
-        let selection = Selection { at: Some(at), range: wanted, ..selection };
+        let selection = Selection::of_object(&key.0.place());
+        let selection = Selection { at: Some(key.1), range: wanted, ..selection };
         let received =
             receive(&self.link, &selection, Some(Purpose::reading()), &mut collector, &tally)?;
         received.unreadable.map_or(Ok(()), Err)?;
@@ -108,15 +142,15 @@ impl RangeReader {
         if let Some(reason) = lost.into_inner() {
             return Err(ClientError::new(ErrorKind::Damaged, reason));
         }
-        let Some(pieces) = pieces else {
+        let Some(pieces) = pieces.map(Arc::new) else {
             let message = "the server no longer has this version";
             return Err(ClientError::new(ErrorKind::NotFound, message));
         };
         for (offset, chunk) in chunks.into_inner() {
             copy(&chunk, offset, &range, buffer);
         }
-        self.pieces.lock().put(key, Arc::new(pieces));
-        Ok(())
+        self.pieces.lock().put(key, Arc::clone(&pieces));
+        Ok(pieces)
     }
 
     /// Fills `buffer` if all that it needs came lately.
@@ -166,6 +200,22 @@ fn copy(chunk: &[u8], offset: u64, range: &Range<u64>, buffer: &mut [u8]) {
         let from = &chunk[to_usize(start - offset)..to_usize(end - offset)];
         buffer[to_usize(start - range.start)..to_usize(end - range.start)].copy_from_slice(from);
     }
+}
+
+/// Returns the data that `offset` lies in, or the next data after it, up to the next gap between
+/// `pieces`, which come in the order of their offsets.
+fn data_from(pieces: &[Piece], offset: u64) -> Option<Range<u64>> {
+    let end_of = |piece: &Piece| piece.offset + u64::from(piece.bytes);
+    let ends_before = |piece: &Piece| end_of(piece) <= offset;
+    let (first, rest) = pieces[pieces.partition_point(ends_before)..].split_first()?;
+    let mut data = first.offset..end_of(first);
+    for piece in rest {
+        if piece.offset != data.end {
+            break;
+        }
+        data.end = end_of(piece);
+    }
+    Some(data)
 }
 
 pub(super) fn to_usize(bytes: u64) -> usize {
@@ -239,6 +289,25 @@ mod tests {
         copy(b"ab", 11, &(10..14), &mut buffer);
         copy(b"xx", 20, &(10..14), &mut buffer);
         assert_eq!(&buffer, b"\0ab\0");
+    }
+
+    #[test]
+    fn data_ends_at_a_hole() {
+        let piece = |offset, bytes| Piece { place: offset, offset, bytes, is_sealed: false };
+        let pieces = [piece(10, 5), piece(15, 5), piece(40, 2)];
+        for (offset, expected) in [
+            (0, Some(10..20)),
+            (10, Some(10..20)),
+            (14, Some(10..20)),
+            (15, Some(15..20)),
+            (19, Some(15..20)),
+            (20, Some(40..42)),
+            (41, Some(40..42)),
+            (42, None),
+        ] {
+            assert_eq!(data_from(&pieces, offset), expected, "from {offset} on");
+        }
+        assert_eq!(data_from(&[], 0), None);
     }
 
     #[test]
