@@ -69,6 +69,19 @@ impl Contents {
         Ok(content[to_usize(range.start)..to_usize(range.end)].to_vec())
     }
 
+    /// Returns the data of a stored file that `offset` lies in, or the next data after it, up to
+    /// the next hole.
+    pub(crate) fn data_from(
+        &self,
+        folder: &Folder,
+        object: &Object,
+        offset: u64,
+    ) -> Result<Option<Range<u64>>, ClientError> {
+        let place = folder.place(object);
+        self.connection
+            .ask(|line| line.reader.data_from((&place, object.inserted), offset))
+    }
+
     /// Returns the contents of the first of some small files of one directory: as many as have come
     /// ahead of a walk, or the first one that is about to come. Nothing is fetched for them.
     pub(crate) fn find_ahead(

@@ -214,7 +214,7 @@ fn of_object(inode: INodeNo, object: &Object) -> FileAttr {
 }
 
 /// Returns the number of bytes of a file that take no space.
-fn hole_bytes(object: &Object) -> u64 {
+pub(crate) fn hole_bytes(object: &Object) -> u64 {
     let Payload::Extents(extents) = &object.payload else { return 0 };
     let holes = extents.iter().filter_map(|extent| match extent {
         Extent::Hole { bytes } => Some(*bytes),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,7 +12,7 @@ use client::{ClientError, ErrorKind};
 use fuser::{
     Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyXattr, Request,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyXattr, Request,
 };
 use model::{Kind, Object, Payload};
 use sys::lock::Mutex;
@@ -20,7 +21,7 @@ use crate::contents::{Contents, SMALL_BYTES_MAX};
 use crate::inodes::Inodes;
 use crate::kernel::KernelCache;
 use crate::messages::{Log, Messages};
-use crate::node::{Folder, Node, View};
+use crate::node::{Folder, Node, View, hole_bytes};
 use crate::tree::{Entries, Tree, TreeEntry, in_walk_order};
 
 /// Time for which the kernel remembers names and attributes of a past state, which never changes.
@@ -30,6 +31,10 @@ const PRESENT: Duration = Duration::from_secs(5);
 /// Number of an entry of which the kernel has not been told. Source: libfuse,
 /// `FUSE_UNKNOWN_INO`.
 const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
+/// Search for data in a file, as programs ask for it. Source: Linux, `uapi/linux/fs.h`.
+const SEEK_DATA: i32 = 3;
+/// Search for a hole in a file. Source: as [`SEEK_DATA`].
+const SEEK_HOLE: i32 = 4;
 /// Largest read-ahead that the kernel is asked for, in bytes.
 const READ_AHEAD: u32 = 1 << 20;
 
@@ -140,11 +145,37 @@ impl StoredFiles {
             }
             _ => return Err(Errno::EISDIR),
         };
-        read.map_err(|error| match self.errno(&|| shown(node), &error) {
+        read.map_err(|error| self.content_errno(node, &error))
+    }
+
+    /// Returns the error for the kernel after the content of `node` could not be had.
+    fn content_errno(&self, node: &Node, error: &ClientError) -> Errno {
+        match self.errno(&|| shown(node), error) {
             // The version has expired since it was listed.
             Errno::ENOENT => Errno::ESTALE,
             other => other,
-        })
+        }
+    }
+
+    /// Returns the offset of the next data in a file from `offset` on, or of the next hole. A
+    /// program that copies a file with large holes would otherwise read all their zeros.
+    fn seek(&self, node: &Node, offset: u64, whence: i32) -> Result<u64, Errno> {
+        let size = match node {
+            Node::Object { object, .. } if object.stat.kind == Kind::File => object.stat.size,
+            Node::Image(image) => image.facts.layout.bytes,
+            _ => return Err(Errno::EINVAL),
+        };
+        if offset >= size {
+            return Err(Errno::ENXIO);
+        }
+        let data = match node {
+            Node::Object { folder, object, .. } if hole_bytes(object) > 0 => self
+                .contents
+                .data_from(folder, object, offset)
+                .map_err(|error| self.content_errno(node, &error))?,
+            _ => Some(0..size),
+        };
+        sought(offset, data, whence)
     }
 
     /// Returns the entries of a directory that is open. The kernel has taken in the answer before,
@@ -201,9 +232,21 @@ impl StoredFiles {
 }
 
 /// Returns the part of a file of `size` bytes that a read asks for.
-fn clipped(offset: u64, bytes: u32, size: u64) -> std::ops::Range<u64> {
+fn clipped(offset: u64, bytes: u32, size: u64) -> Range<u64> {
     let start = offset.min(size);
     start..offset.saturating_add(u64::from(bytes)).min(size)
+}
+
+/// Returns where a search from `offset` on ends. `data` is the data at `offset`, or the next data
+/// after it.
+fn sought(offset: u64, data: Option<Range<u64>>, whence: i32) -> Result<u64, Errno> {
+    match (whence, data) {
+        (SEEK_DATA, Some(data)) => Ok(data.start.max(offset)),
+        (SEEK_DATA, None) => Err(Errno::ENXIO),
+        (SEEK_HOLE, Some(data)) if data.contains(&offset) => Ok(data.end),
+        (SEEK_HOLE, _) => Ok(offset),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// Returns the time for which the kernel may remember a node.
@@ -310,6 +353,26 @@ impl Filesystem for StoredFiles {
     ) {
         match self.node(inode).and_then(|node| self.read_node(&node, offset, size)) {
             Ok(data) => reply.data(&data),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let seek = |node: Node| match u64::try_from(offset) {
+            Ok(offset) => self.seek(&node, offset, whence),
+            Err(_) => Err(Errno::ENXIO),
+        };
+        match self.node(inode).and_then(seek) {
+            // Sizes of files that the kernel knows fit.
+            Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),
             Err(errno) => reply.error(errno),
         }
     }
@@ -431,6 +494,19 @@ mod tests {
         assert_eq!(clipped(3, 10, 5), 3..5);
         assert_eq!(clipped(9, 10, 5), 5..5);
         assert_eq!(clipped(u64::MAX, 10, 5), 5..5);
+    }
+
+    #[test]
+    fn a_search_finds_data_and_holes() {
+        for (offset, data, data_at, hole_at) in [
+            (5, Some(0..10), Ok(5), Ok(10)),
+            (20, Some(30..40), Ok(30), Ok(20)),
+            (50, None, Err(()), Ok(50)),
+        ] {
+            let found = |whence| sought(offset, data.clone(), whence).map_err(drop);
+            assert_eq!((found(SEEK_DATA), found(SEEK_HOLE)), (data_at, hole_at), "from {offset}");
+            assert_eq!(found(0), Err(()), "the kernel answers other searches by itself");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use e2e::harness::{Process, is_root};
 use e2e::manifest::{Manifest, assert_same};
 use e2e::nasty;
+use rustix::fs::{SeekFrom, seek};
 use rustix::process::Signal;
 
 use crate::damage::{find_stored, flip};
@@ -111,6 +113,43 @@ fn a_tree_of_every_kind_is_shown_as_it_was() {
         }
         Err(_) => e2e::skip::say("no rsync: its comparison is left out"),
     }
+}
+
+/// Returns the ranges of a file that have data, without those that are holes.
+fn data_ranges(file: &fs::File) -> Vec<Range<u64>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    while let Ok(start) = seek(file, SeekFrom::Data(ranges.last().map_or(0, |range| range.end))) {
+        ranges.push(start..seek(file, SeekFrom::Hole(start)).unwrap());
+    }
+    ranges
+}
+
+#[test]
+fn holes_are_found_without_reading_them() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let data = vec![7; 64 << 10];
+    let file = scene.tree.join("disk.img");
+    let disk = fs::File::create(&file).unwrap();
+    for mib in [1, 2, 5] {
+        disk.write_all_at(&data, mib << 20).unwrap();
+    }
+    // To read so many zeros would take hours.
+    disk.set_len(1 << 42).unwrap();
+    disk.write_all_at(&data, 1 << 41).unwrap();
+    let full = scene.tree.join("full");
+    fs::write(&full, &data).unwrap();
+    scene.backup();
+    let mounted = MountPoint::new(&scene, &[]);
+    let shown = fs::File::open(mounted.shows("latest", &file)).unwrap();
+    assert_eq!(data_ranges(&shown).len(), 4);
+    assert_eq!(data_ranges(&shown), data_ranges(&disk));
+    assert_eq!(seek(&shown, SeekFrom::Hole(3 << 20)), Ok(3 << 20));
+    assert!(seek(&shown, SeekFrom::Hole(1 << 42)).is_err(), "nothing is beyond the end");
+    let shown = fs::File::open(mounted.shows("latest", &full)).unwrap();
+    assert_eq!(data_ranges(&shown), std::slice::from_ref(&(0..64_u64 << 10)));
 }
 
 #[test]
