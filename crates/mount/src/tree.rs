@@ -276,21 +276,31 @@ impl Tree {
     ) -> Result<Vec<TreeEntry>, ClientError> {
         let place = folder.place(newest);
         let versions = self.connection.ask(|line| line.client.versions(&place))?;
-        let mut entries: Vec<TreeEntry> = Vec::new();
-        for StoredVersion { object, .. } in versions {
-            let shown = (self.times.show)(object.inserted);
-            // Two versions of one second.
-            let is_taken = entries.iter().any(|entry| entry.name == shown.as_bytes());
-            let name = match is_taken {
-                true => format!("{shown}.{:06}", micros_of_second(object.inserted)),
-                false => shown,
-            };
+        let objects = versions.into_iter().map(|version| version.object).collect();
+        let entry = |(name, object)| {
             let (view, folder, object) = (View::Versions, Arc::clone(folder), Arc::new(object));
-            let node = Node::Object { view, folder, object };
-            entries.push(TreeEntry { name: name.into_bytes(), node });
-        }
+            TreeEntry { name, node: Node::Object { view, folder, object } }
+        };
+        let entries = named_by_time(objects, self.times.show).into_iter().map(entry).collect();
         Ok(sorted(entries))
     }
+}
+
+/// Names the versions of a file, which come newest first, by the times at which they came.
+/// Of several in one second, the oldest has the second as its name: a later version takes no name
+/// from one that is known already, and the names sort as the versions do.
+fn named_by_time(objects: Vec<Object>, show: fn(ServerTime) -> String) -> Vec<(Vec<u8>, Object)> {
+    let mut named: Vec<(Vec<u8>, Object)> = Vec::with_capacity(objects.len());
+    for object in objects.into_iter().rev() {
+        let shown = show(object.inserted);
+        let is_taken = named.iter().any(|(name, _)| name == shown.as_bytes());
+        let name = match is_taken {
+            true => format!("{shown}.{:06}", micros_of_second(object.inserted)),
+            false => shown,
+        };
+        named.push((name.into_bytes(), object));
+    }
+    named
 }
 
 fn view_root(view: View) -> Node {
@@ -387,6 +397,7 @@ fn file_name(name: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::tests::file;
 
     /// Makes entries, of which those whose names end with a slash are directories, and returns
     /// their names in the order of a walk.
@@ -413,6 +424,23 @@ mod tests {
         assert_eq!(walked(&[]), [""; 0]);
         let entries = Arc::new(top());
         assert!(Arc::ptr_eq(&in_walk_order(&entries), &entries), "nothing is copied");
+    }
+
+    #[test]
+    fn a_later_version_of_a_second_takes_no_name_away() {
+        let names = |micros: &[i64]| -> Vec<(String, i64)> {
+            let version = |time: &i64| Object { inserted: ServerTime(*time), ..file("a", 1) };
+            let objects = micros.iter().map(version).collect();
+            named_by_time(objects, |time| format!("second {}", time.0 / 1_000_000))
+                .into_iter()
+                .map(|(name, object)| (String::from_utf8(name).expect("text"), object.inserted.0))
+                .collect()
+        };
+        let oldest = ("second 3".to_owned(), 3_000_007);
+        let later = ("second 3.000009".to_owned(), 3_000_009);
+        let last = ("second 4".to_owned(), 4_000_000);
+        assert_eq!(names(&[3_000_007]), [oldest.clone()]);
+        assert_eq!(names(&[4_000_000, 3_000_009, 3_000_007]), [oldest, later, last]);
     }
 
     #[track_caller]
