@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::{Kind, Stat};
 use serde::{Deserialize, Serialize};
 use sys::lock::Mutex;
-use sys::{Listing, ObjectStatus};
+use sys::{Dir, Listing, ObjectStatus, Segment};
 
 pub(crate) use self::draw::{Draw, DrawnDirectory, DrawnFile};
 use crate::queue::{Queue, Unread};
@@ -31,7 +31,7 @@ const DAY_SECS: i64 = 86_400;
 /// Upper bounds of the classes of age, in days.
 const AGE_DAYS: [u32; 7] = [1, 7, 30, 90, 365, 730, 1825];
 
-/// Files of a class: number and sum of their sizes.
+/// Files of a class: their number, and the sum of what a backup reads of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Share {
     pub files: u64,
@@ -119,26 +119,27 @@ impl Survey {
         }
     }
 
-    /// Counts an object that was found at `now`, in seconds since 1970.
-    fn count(&mut self, stat: &Stat, allocated_bytes: u64, now: i64) {
+    /// Counts an object that was found at `now`, in seconds since 1970. `bytes` is what a backup
+    /// reads of it.
+    fn count(&mut self, status: &ObjectStatus, bytes: u64, now: i64) {
         self.objects += 1;
-        self.allocated_bytes = self.allocated_bytes.saturating_add(allocated_bytes);
-        match stat.kind {
+        self.allocated_bytes = self.allocated_bytes.saturating_add(status.allocated_bytes);
+        match status.stat.kind {
             Kind::Directory => {}
             Kind::Symlink => self.symlinks += 1,
-            Kind::File => self.count_file(stat, now),
+            Kind::File => self.count_file(&status.stat, bytes, now),
             _ => self.others += 1,
         }
     }
 
-    fn count_file(&mut self, stat: &Stat, now: i64) {
-        let bytes = stat.size;
+    fn count_file(&mut self, stat: &Stat, bytes: u64, now: i64) {
+        debug_assert!(bytes <= stat.size, "a backup reads no more than the file");
         self.files.add(bytes);
         self.hard_linked += u64::from(stat.linked);
-        if bytes <= SMALL_BYTES_MAX {
+        if stat.size <= SMALL_BYTES_MAX {
             self.small.add(bytes);
         }
-        self.sizes[power(bytes)].add(bytes);
+        self.sizes[power(stat.size)].add(bytes);
         // A file from the future has just changed.
         let days = (now.saturating_sub(stat.mtime.secs)).max(0) / DAY_SECS;
         let is_in = |limit: &Option<u32>| limit.is_none_or(|limit| days < i64::from(limit));
@@ -302,7 +303,7 @@ impl Surveyor {
         for entry in entries {
             let status = &entry.found;
             let name = self.listing.name(entry);
-            self.survey.count(&status.stat, status.allocated_bytes, self.now);
+            self.survey.count(status, data_bytes(&opened, name, status), self.now);
             match status.stat.kind {
                 Kind::Directory if status.device_id == device => found.push(Unread {
                     path: join(&directory.path, name),
@@ -322,6 +323,29 @@ impl Surveyor {
 fn is_here(status: &ObjectStatus) -> bool {
     status.stat.size < HELD_BYTES_MIN
         || status.allocated_bytes.saturating_mul(HELD_SHARE) >= status.stat.size
+}
+
+/// Returns the number of bytes that a backup reads of the file `name`: all but its holes, and
+/// nothing of a file that has migrated. Opening such a file might bring it back, so only a file
+/// that is here is asked where its holes are.
+fn data_bytes(directory: &Dir, name: &[u8], status: &ObjectStatus) -> u64 {
+    let size = status.stat.size;
+    if status.allocated_bytes >= size {
+        return size;
+    }
+    if !is_here(status) {
+        return status.allocated_bytes;
+    }
+    if status.stat.kind != Kind::File || size <= SMALL_BYTES_MAX {
+        return size;
+    }
+    // A file system that compresses gives less space to files without holes, too.
+    let segments = directory.open_file(name).and_then(|file| file.segments(size));
+    let bytes = |segment: &Segment| match segment {
+        Segment::Data { bytes, .. } => *bytes,
+        Segment::Hole { .. } => 0,
+    };
+    segments.map_or(size, |segments| segments.iter().map(bytes).sum())
 }
 
 fn join(directory: &Path, name: &[u8]) -> PathBuf {
@@ -367,16 +391,29 @@ mod tests {
     }
 
     #[test]
-    fn content_that_is_not_on_the_disk_is_counted_and_not_read() {
+    fn content_that_is_not_on_the_disk_is_not_read() {
         let tree = tempfile::tempdir().expect("a folder");
         let file = fs::File::create(tree.path().join("migrated")).expect("a file");
         file.set_len(1 << 20).expect("a hole");
         fs::write(tree.path().join("here"), vec![1; 4096]).expect("a file");
         let (survey, draw) = surveyed(tree.path(), Duration::from_secs(60));
-        assert_eq!(survey.files, Share { files: 2, bytes: (1 << 20) + 4096 });
+        assert_eq!(survey.files, Share { files: 2, bytes: 4096 });
         let drawn: Vec<_> = draw.directories().iter().flat_map(|one| one.files.clone()).collect();
         assert_eq!(drawn, [(b"here".to_vec(), 4096)]);
         assert!(draw.files().iter().all(|file| file.bytes == 4096));
+    }
+
+    #[test]
+    fn holes_are_no_data() {
+        use std::os::unix::fs::FileExt as _;
+        let tree = tempfile::tempdir().expect("a folder");
+        let file = fs::File::create(tree.path().join("disk")).expect("a file");
+        file.set_len(8 << 20).expect("a hole");
+        file.write_all_at(&vec![1; 2 << 20], 4 << 20).expect("some data");
+        let (survey, draw) = surveyed(tree.path(), Duration::from_secs(60));
+        assert_eq!(survey.large(), Share { files: 1, bytes: 2 << 20 });
+        assert_eq!(survey.sizes[24], Share { files: 1, bytes: 2 << 20 });
+        assert_eq!(draw.files().len(), 1);
     }
 
     #[test]
