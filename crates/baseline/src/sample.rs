@@ -9,7 +9,7 @@ use chunk::{Compression, Compressor, DomainKey, RawQuantum};
 use model::{CHUNK_BYTES_MAX, ChunkDigest, QUANTUM_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use sys::lock::Mutex;
-use sys::{Dir, SourceFile};
+use sys::{Dir, Segment, SourceFile};
 
 use crate::tree::{Draw, DrawnDirectory, DrawnFile, SMALL_BYTES_MAX};
 
@@ -248,12 +248,13 @@ impl<'a> SampleReader<'a> {
         stretches
     }
 
-    /// Reads the beginning of large files.
+    /// Reads the beginning of the data of large files, without holes, as a backup does.
     fn large(&self, files: &[&DrawnFile], threads: usize) -> Reading {
         let files: Vec<_> = files.iter().filter(|file| file.bytes > SMALL_BYTES_MAX).collect();
         let kept_each = KEPT_BYTES_MAX / files.len().clamp(1, KEPT_BYTES_MAX / QUANTUM_BYTES_MAX);
         self.timed(&files, threads, |drawn, began, read| {
-            let Ok(mut file) = open_drawn(drawn) else {
+            let opened = open_drawn(drawn).and_then(|file| Ok((file.segments(drawn.bytes)?, file)));
+            let Ok((segments, file)) = opened else {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 return;
             };
@@ -262,8 +263,11 @@ impl<'a> SampleReader<'a> {
             let mut buffer = vec![0; READ_BYTES];
             let mut so_far = 0;
             let mut kept = 0;
-            while so_far < STRETCH_BYTES && !self.is_over(began) {
-                let Ok(bytes @ 1..) = file.read(&mut buffer) else { return };
+            for (offset, length) in reads(&segments) {
+                if so_far >= STRETCH_BYTES || self.is_over(began) {
+                    return;
+                }
+                let Ok(bytes @ 1..) = file.read_at(&mut buffer[..length], offset) else { return };
                 so_far += bytes as u64;
                 read.bytes += bytes as u64;
                 if kept < kept_each {
@@ -308,6 +312,20 @@ impl<'a> SampleReader<'a> {
         }
         (Estimate::ratio(&pairs), bytes_read)
     }
+}
+
+/// Divides the data of a file into reads. Returns their offsets and lengths.
+fn reads(segments: &[Segment]) -> impl Iterator<Item = (u64, usize)> {
+    segments.iter().flat_map(|segment| {
+        let (start, bytes) = match *segment {
+            Segment::Data { offset, bytes } => (offset, bytes),
+            Segment::Hole { offset, .. } => (offset, 0),
+        };
+        (0..bytes).step_by(READ_BYTES).map(move |done| {
+            let length = (bytes - done).min(READ_BYTES as u64);
+            (start + done, usize::try_from(length).expect("at most READ_BYTES"))
+        })
+    })
 }
 
 /// Keeps `bytes`, as far as there is room.
@@ -414,6 +432,21 @@ mod tests {
         let copies = sample.copies.expect("copies");
         let expected = 39.0 * 4096.0 / crate::to_f64(content.len() as u64);
         assert!((copies.value - expected).abs() < 0.002, "{copies:?} {expected}");
+    }
+
+    #[test]
+    fn holes_are_not_read() {
+        use std::os::unix::fs::FileExt as _;
+        let root = tempfile::tempdir().expect("a folder");
+        let disk = fs::File::create(root.path().join("disk")).expect("a file");
+        disk.set_len(8 << 20).expect("a hole");
+        let mut noise = vec![0; 2 << 20];
+        sys::entropy::fill(&mut noise);
+        disk.write_all_at(&noise, 4 << 20).expect("some data");
+        let (sample, content) = sampled(root.path());
+        assert_eq!(sample.large.expect("a large file").bytes, 2 << 20);
+        assert!(sample.ratio_large.expect("a ratio").value > 0.99);
+        assert!(content == noise, "all of the data, and no zeros");
     }
 
     #[test]
