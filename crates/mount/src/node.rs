@@ -78,6 +78,12 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
+    /// Returns the path of an object in this directory, as the node has it.
+    pub(crate) fn path(&self, name: &Name) -> Vec<u8> {
+        let root = self.filespace.strip_suffix(b"/").unwrap_or(&self.filespace);
+        [root, self.directory.as_bytes(), name.as_bytes()].concat()
+    }
+
     /// Returns the place of an object in this directory.
     pub(crate) fn place(&self, object: &Object) -> ObjectPlace {
         let Self { filespace, directory } = self.clone();
@@ -281,6 +287,17 @@ pub(crate) mod tests {
             class: ClassId(1),
             inserted: ServerTime(1),
             payload: Payload::Nothing,
+        }
+    }
+
+    #[test]
+    fn a_path_begins_with_the_filespace() {
+        for (filespace, directory, expected) in
+            [("/", "/", "/a"), ("/", "/etc/", "/etc/a"), ("/home", "/ann/", "/home/ann/a")]
+        {
+            let directory = DirPath::new(directory.as_bytes()).expect("a path");
+            let folder = Folder { filespace: filespace.into(), directory };
+            assert_eq!(folder.path(&file("a", 1).name), expected.as_bytes());
         }
     }
 

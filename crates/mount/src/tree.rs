@@ -247,7 +247,8 @@ impl Tree {
     }
 
     /// Lists the names of all objects that a directory has or had. A file becomes a directory of
-    /// its versions.
+    /// its versions. A name that was a file and a directory becomes one that has both, with the
+    /// attributes of the directory, which protect what is in it.
     fn stored_versions(
         &self,
         filespace: &[u8],
@@ -258,8 +259,11 @@ impl Tree {
             self.connection.ask(|line| line.client.all_versions(filespace, directory))?;
         let folder = Arc::new(folder(filespace, directory));
         let of_name = |same: &[StoredVersion]| {
-            let newest = Arc::new(same[0].object.clone());
-            if newest.stat.kind == Kind::Directory {
+            let is_directory =
+                |version: &StoredVersion| version.object.stat.kind == Kind::Directory;
+            let directory = same.iter().find(|version| is_directory(version));
+            let newest = Arc::new(directory.unwrap_or(&same[0]).object.clone());
+            if same.iter().all(is_directory) {
                 return entry(View::Versions, &folder, path, newest);
             }
             let (name, folder) = (newest.name.as_bytes().to_vec(), Arc::clone(&folder));
@@ -269,6 +273,8 @@ impl Tree {
         Ok(versions.chunk_by(same_name).map(of_name).collect())
     }
 
+    /// Lists the versions of a file. If its name was a directory at other times, what is in that
+    /// follows.
     fn versions(
         &self,
         folder: &Arc<Folder>,
@@ -276,12 +282,19 @@ impl Tree {
     ) -> Result<Vec<TreeEntry>, ClientError> {
         let place = folder.place(newest);
         let versions = self.connection.ask(|line| line.client.versions(&place))?;
-        let objects = versions.into_iter().map(|version| version.object).collect();
+        let objects = versions.into_iter().map(|version| version.object);
+        let (directories, files): (Vec<Object>, Vec<Object>) =
+            objects.partition(|object| object.stat.kind == Kind::Directory);
         let entry = |(name, object)| {
             let (view, folder, object) = (View::Versions, Arc::clone(folder), Arc::new(object));
             TreeEntry { name, node: Node::Object { view, folder, object } }
         };
-        let entries = named_by_time(objects, self.times.show).into_iter().map(entry).collect();
+        let mut entries: Vec<TreeEntry> =
+            named_by_time(files, self.times.show).into_iter().map(entry).collect();
+        if !directories.is_empty() {
+            let path = folder.path(&newest.name);
+            entries.extend(self.directory(View::Versions, &path)?.iter().cloned());
+        }
         Ok(sorted(entries))
     }
 }

@@ -187,6 +187,43 @@ fn any_time_and_all_versions_are_there() {
     assert!(fs::write(mounted.shows("latest", &scene.tree).join("new"), b"x").is_err());
 }
 
+/// Returns the contents of the files in a directory.
+fn contents(directory: &Path) -> Vec<String> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| path.is_file())
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_name_that_was_a_file_and_a_directory_shows_both() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let (opened, closed) = (scene.tree.join("opened"), scene.tree.join("closed"));
+    let fill = |directory: &Path| {
+        fs::create_dir(directory).unwrap();
+        fs::write(directory.join("inner"), "in the directory").unwrap();
+    };
+    fs::write(&opened, "the file").unwrap();
+    fill(&closed);
+    scene.backup();
+    fs::remove_file(&opened).unwrap();
+    fill(&opened);
+    fs::remove_dir_all(&closed).unwrap();
+    fs::write(&closed, "the file").unwrap();
+    scene.backup();
+    let mounted = MountPoint::new(&scene, &[]);
+    for path in [opened, closed] {
+        let shown = mounted.shows("versions", &path);
+        assert_eq!(contents(&shown), ["the file"]);
+        assert_eq!(contents(&shown.join("inner")), ["in the directory"]);
+        assert_eq!(fs::read_dir(&shown).unwrap().count(), 2);
+    }
+}
+
 /// Only the last backup was listed, by the time at which it began: there it was not to be seen.
 #[test]
 fn each_backup_is_listed_by_a_time_that_shows_it() {
