@@ -228,6 +228,7 @@ fn joined_restores(earlier: RestoreReport, later: RestoreReport) -> RestoreRepor
         restored: earlier.restored + later.restored,
         skipped: later.skipped.saturating_sub(earlier.restored).max(later.kept),
         bytes_restored: earlier.bytes_restored + later.bytes_restored,
+        hole_bytes: earlier.hole_bytes + later.hole_bytes,
         data_transfer: earlier.data_transfer + later.data_transfer,
         warnings: joined(earlier.warnings, later.warnings),
         ..later
@@ -320,11 +321,13 @@ mod tests {
         let data_transfer = Duration::from_secs(2);
         let earlier =
             RestoreReport { restored: 5, skipped: 1, data_transfer, ..Default::default() };
-        attempts.keep_restore(earlier);
+        attempts.keep_restore(RestoreReport { bytes_restored: 9, hole_bytes: 4, ..earlier });
         let later =
             RestoreReport { restored: 2, skipped: 6, kept: 1, data_transfer, ..Default::default() };
-        let whole = attempts.join_restore(later);
+        let whole =
+            attempts.join_restore(RestoreReport { bytes_restored: 3, hole_bytes: 2, ..later });
         assert_eq!((whole.restored, whole.skipped, whole.kept), (7, 1, 1));
+        assert_eq!((whole.bytes_restored, whole.hole_bytes), (12, 6));
         assert_eq!(whole.data_transfer, Duration::from_secs(4));
     }
 

@@ -278,7 +278,10 @@ pub struct RestoreReport {
     /// replace option.
     pub kept: u64,
     pub failed: u64,
+    /// Sum of the sizes of restored files.
     pub bytes_restored: u64,
+    /// Bytes among them that are holes, which are not written.
+    pub hole_bytes: u64,
     pub bytes_transferred: u64,
     /// Time in which the restore waited for the server's messages. While the restore writes faster
     /// than data arrives, this is the time that the data takes on its way.

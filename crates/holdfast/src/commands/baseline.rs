@@ -195,7 +195,7 @@ pub(super) fn compare_restore(
         at_micros: sys::clock::system().0,
         inspected: restored.restored,
         changed: restored.restored,
-        bytes: restored.bytes_restored,
+        bytes: restored.bytes_restored.saturating_sub(restored.hole_bytes),
         new_bytes: 0,
         elapsed_secs: worked_secs(restored.elapsed, restored.interruptions),
     };

@@ -124,6 +124,7 @@ mod tests {
             kept: 3,
             failed: 1,
             bytes_restored: 7 << 20,
+            hole_bytes: 1 << 20,
             bytes_transferred: 2_000_000,
             data_transfer: Duration::from_millis(40_250),
             elapsed: Duration::from_millis(61_500),

@@ -634,6 +634,8 @@ proptest! {
         let bytes = |&(byte, bytes): &(Option<u8>, u32)| vec![byte.unwrap_or(0); bytes as usize];
         let expected: Vec<u8> = pieces.iter().flat_map(bytes).collect();
         prop_assert!(fs::read(scene.path("f")).unwrap() == expected);
+        let holes = pieces.iter().filter(|piece| piece.0.is_none());
+        prop_assert_eq!(report.hole_bytes, holes.map(|piece| u64::from(piece.1)).sum::<u64>());
     }
 }
 
