@@ -47,6 +47,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chunk::SealKey;
 use model::{BatchId, CopyId, DirPath, Name, Object, ServerTime};
 use sys::{Dir, ObjectStatus};
 
@@ -416,6 +417,13 @@ impl Client {
         sink: &dyn SmallFileSink,
     ) -> Result<(), ClientError> {
         restore::small_files(&self.link, filespace, files, at, sink)
+    }
+
+    /// Returns true if the node has got a key for its files since it has connected. Such a key
+    /// counts from the next connection on.
+    pub fn has_new_keys(&self) -> bool {
+        let is_new = |key: &SealKey| self.link.seal_keys.iter().all(|old| old.name() != key.name());
+        node::keys::load(&self.home).is_ok_and(|keys| keys.iter().any(is_new))
     }
 
     /// Returns a reader of any ranges of stored files.

@@ -46,7 +46,8 @@ impl Connection {
         self.line.read().clone()
     }
 
-    /// Asks the server. While it is away, waits and asks again.
+    /// Asks the server. While it is away, waits and asks again. A key that the node has got since
+    /// it has connected may decrypt what could not be read, so that is asked for again, too.
     pub(crate) fn ask<T>(
         &self,
         question: impl Fn(&Line) -> Result<T, ClientError>,
@@ -54,22 +55,31 @@ impl Connection {
         let began = sys::clock::monotonic();
         loop {
             let line = self.line();
-            match question(&line) {
-                Err(error) if error.kind == ErrorKind::Retry && began.elapsed() < self.patience => {
+            let answer = question(&line);
+            let Err(error) = &answer else { return answer };
+            let asks_again = match error.kind {
+                ErrorKind::Retry if began.elapsed() < self.patience => {
                     sys::clock::sleep(PAUSE);
                     self.renew(&line);
+                    true
                 }
-                answer => return answer,
+                ErrorKind::Damaged if line.client.has_new_keys() => self.renew(&line),
+                _ => false,
+            };
+            if !asks_again {
+                return answer;
             }
         }
     }
 
-    /// Connects again, unless another thread has done that.
-    fn renew(&self, old: &Line) {
-        let Ok(client) = (self.opener)() else { return };
+    /// Connects again, unless another thread has done that. Returns true if the connection is
+    /// another one than `old`.
+    fn renew(&self, old: &Line) -> bool {
+        let Ok(client) = (self.opener)() else { return false };
         let mut line = self.line.write();
         if Arc::ptr_eq(&line.client, &old.client) {
             *line = Line::new(client);
         }
+        true
     }
 }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use client::{ClientError, ErrorKind, Image, ImageReader};
+use client::{Client, ClientError, ErrorKind, Image, ImageReader};
 use model::{Object, ServerTime};
 use sys::lock::Mutex;
 
@@ -28,8 +28,8 @@ use crate::walk::Place;
 /// Maximum number of images that are read at the same time without their readers being made anew.
 const READERS_MAX: usize = 16;
 
-/// Readers of images, by name and time.
-type ImageReaders = HashMap<(Vec<u8>, ServerTime), Arc<ImageReader>>;
+/// Readers of images with their connections, by name and time.
+type ImageReaders = HashMap<(Vec<u8>, ServerTime), (Arc<Client>, Arc<ImageReader>)>;
 
 pub(crate) struct Contents {
     connection: Arc<Connection>,
@@ -109,7 +109,11 @@ impl Contents {
         let key = (image.name.clone(), image.taken);
         self.connection.ask(|line| {
             let known = self.images.lock().get(&key).cloned();
-            let reader = known.unwrap_or_else(|| Arc::new(line.client.image_reader(image.clone())));
+            // Another connection may lack a key that the node has got since.
+            let reader = match known {
+                Some((client, reader)) if Arc::ptr_eq(&client, &line.client) => reader,
+                _ => Arc::new(line.client.image_reader(image.clone())),
+            };
             let mut buffer = vec![0; to_usize(range.end - range.start)];
             let read = reader.read_at(&mut buffer, range.start);
             let mut images = self.images.lock();
@@ -120,7 +124,7 @@ impl Contents {
                 if images.len() >= READERS_MAX {
                     images.clear();
                 }
-                images.insert(key.clone(), reader);
+                images.insert(key.clone(), (Arc::clone(&line.client), reader));
             }
             read.map(|()| buffer)
         })

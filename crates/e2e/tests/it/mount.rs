@@ -399,6 +399,30 @@ fn a_restart_of_the_server_is_waited_for() {
 }
 
 #[test]
+fn a_key_that_comes_later_decrypts_new_files_and_images() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let list = format!("include.encrypt {}/.../*\n", scene.tree.display());
+    fs::write(scene.node.home().join("inclexcl"), list).unwrap();
+    let mounted = MountPoint::new(&scene, &[]);
+    scene.node.run(&["key", "create"]).expect(&[0]);
+    let secret = scene.tree.join("secret");
+    let content = nasty::Random::new(5, b"keys").bytes(300_000);
+    fs::write(&secret, &content).unwrap();
+    scene.backup();
+    let shown = mounted.shows("latest", &secret);
+    assert!(wait_until(|| fs::symlink_metadata(&shown).is_ok()), "it is not shown");
+    assert!(fs::read(&shown).unwrap() == content);
+    scene.node.run(&["key", "create"]).expect(&[0]);
+    scene.node.run(&["image", "backup", secret.to_str().unwrap()]).expect(&[0]);
+    let only = |folder: PathBuf| fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let image = only(only(mounted.at.join("images")));
+    assert!(fs::read(image).unwrap() == content);
+}
+
+#[test]
 fn a_server_that_stays_away_is_an_error() {
     if !can_mount() {
         return;
