@@ -30,6 +30,15 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     sync_dir(folder)
 }
 
+/// Returns true if a file that could not be read because of `error` cannot be read later either:
+/// its disk or its file system is damaged, or it is a directory.
+pub fn is_lost(error: &io::Error) -> bool {
+    let damage = [Errno::IO, Errno::BADMSG, Errno::UCLEAN, Errno::ISDIR];
+    error
+        .raw_os_error()
+        .is_some_and(|number| damage.map(Errno::raw_os_error).contains(&number))
+}
+
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode & 0o700).open(path)?;
     file.write_all(bytes)?;
@@ -218,6 +227,17 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"2");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_is_lost_if_its_disk_is_damaged_and_not_if_the_machine_is_busy() {
+        for lost in [Errno::IO, Errno::BADMSG, Errno::UCLEAN, Errno::ISDIR] {
+            assert!(is_lost(&lost.into()), "{lost}");
+        }
+        for passing in [Errno::MFILE, Errno::NOMEM, Errno::ACCESS, Errno::NOENT] {
+            assert!(!is_lost(&passing.into()), "{passing}");
+        }
+        assert!(!is_lost(&io::Error::other("of no call")));
     }
 
     #[test]
