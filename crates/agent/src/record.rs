@@ -111,7 +111,7 @@ pub struct EventSummary {
 /// Lists the events that the agent of the node in the folder `home` has begun, oldest first.
 pub fn events(home: &Path) -> io::Result<Vec<EventSummary>> {
     let records = load_all(&home.join(crate::FOLDER))?;
-    records.iter().map(Record::summary).collect()
+    Ok(records.iter().map(Record::summary).collect())
 }
 
 impl Claim {
@@ -161,7 +161,7 @@ impl Record {
     /// Reads the record in `folder`; `None` if its claim was not finished, or if this is no record.
     fn load(folder: &Path) -> io::Result<Option<Self>> {
         let file = folder.join(CLAIM_FILE);
-        let text = match std::fs::read(&file) {
+        let read = match std::fs::read(&file) {
             Err(error)
                 if matches!(
                     error.kind(),
@@ -170,9 +170,10 @@ impl Record {
             {
                 return Ok(None);
             }
-            text => text?,
+            Err(error) if durable::is_lost(&error) => Err(error),
+            text => serde_json::from_slice(&text?).map_err(io::Error::other),
         };
-        let claim = match serde_json::from_slice(&text) {
+        let claim = match read {
             Ok(claim) => claim,
             Err(error) => {
                 let file = file.display().to_string();
@@ -227,14 +228,17 @@ impl Record {
     }
 
     fn outcome(&self) -> io::Result<Option<Outcome>> {
-        match std::fs::read(self.attempt_folder().join(OUTCOME_FILE)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            text => Ok(Some(serde_json::from_slice(&text?).unwrap_or_else(|_| {
-                let ended = file_time(&self.attempt_folder().join(OUTCOME_FILE));
-                let reason = "the record of its end is damaged".to_owned();
-                Outcome { ended: ended.unwrap_or(sys::clock::now()).0, code: None, reason }
-            }))),
-        }
+        let file = self.attempt_folder().join(OUTCOME_FILE);
+        let text = match std::fs::read(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if durable::is_lost(&error) => Vec::new(),
+            text => text?,
+        };
+        Ok(Some(serde_json::from_slice(&text).unwrap_or_else(|_| {
+            let ended = file_time(&file).unwrap_or(sys::clock::now()).0;
+            let reason = "the record of its end is damaged".to_owned();
+            Outcome { ended, code: None, reason }
+        })))
     }
 
     /// Records how the last attempt ended.
@@ -257,8 +261,13 @@ impl Record {
                 Some(_) => Course::Succeeded,
             },
         };
+        Ok(LastEvent { course, ..self.under_way() })
+    }
+
+    /// Returns the event for the agenda as if its last attempt were under way.
+    pub(crate) fn under_way(&self) -> LastEvent {
         let (planned, closes) = (ServerTime(self.claim.planned), ServerTime(self.claim.closes));
-        Ok(LastEvent { planned, closes, attempt: self.attempt, course })
+        LastEvent { planned, closes, attempt: self.attempt, course: Course::Running }
     }
 
     /// Returns the report of the event's state. Times are put forward by `clock_lead_micros`, so
@@ -337,25 +346,26 @@ impl Record {
         known == confirmation(report.attempt, report.phase).as_bytes()
     }
 
-    fn summary(&self) -> io::Result<EventSummary> {
-        let state = self.state()?;
+    fn summary(&self) -> EventSummary {
+        let state = self.state();
         let (ended, code, reason) = match &state {
-            AttemptState::Ended(outcome) => {
+            Ok(AttemptState::Ended(outcome)) => {
                 (Some(ServerTime(outcome.ended)), outcome.code, outcome.reason.clone())
             }
-            _ => (None, None, String::new()),
+            Ok(_) => (None, None, String::new()),
+            Err(error) => (None, None, format!("its record cannot be read: {error}")),
         };
-        Ok(EventSummary {
+        EventSummary {
             schedule: self.claim.schedule.clone(),
             planned: ServerTime(self.claim.planned),
             attempt: self.attempt,
             begun: file_time(&self.attempt_folder().join(BEGUN_FILE)),
             ended,
             code,
-            is_running: state == AttemptState::Running,
+            is_running: matches!(state, Ok(AttemptState::Running)),
             reason,
             log: self.log_file(),
-        })
+        }
     }
 }
 
@@ -423,7 +433,7 @@ pub(crate) fn prune(
         let successors = later.entry(name).or_default();
         let (is_last, has_many) = (*successors == 0, *successors >= RECORDS_MAX);
         *successors += 1;
-        let AttemptState::Ended(outcome) = record.state()? else { continue };
+        let Ok(AttemptState::Ended(outcome)) = record.state() else { continue };
         let is_known = record.is_confirmed(&record.report(0)?);
         let is_needed = is_last && is_planned(name);
         if is_known && !is_needed && (has_many || outcome.ended < before.0) {
@@ -497,7 +507,25 @@ mod tests {
         std::fs::write(record.folder.join(CLAIM_FILE), b"x").expect("is written");
         std::fs::write(record.attempt_folder().join(OUTCOME_FILE), b"").expect("is written");
         std::fs::write(folder.path().join("events/stray"), b"").expect("is written");
-        let records = load_all(folder.path()).expect("are read");
+        check_unknown_end(folder.path(), &record);
+    }
+
+    /// One bad sector kept the agent from starting.
+    #[test]
+    fn a_record_that_cannot_be_read_counts_as_a_damaged_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let record = begin(folder.path(), "nightly", 1);
+        let claim = record.folder.join(CLAIM_FILE);
+        std::fs::remove_file(&claim).expect("is removed");
+        for file in [claim, record.attempt_folder().join(OUTCOME_FILE)] {
+            std::fs::create_dir(file).expect("is made");
+        }
+        check_unknown_end(folder.path(), &record);
+    }
+
+    #[track_caller]
+    fn check_unknown_end(folder: &Path, record: &Record) {
+        let records = load_all(folder).expect("are read");
         let [found] = &records[..] else { panic!("{records:?}") };
         assert_eq!(found.name(), record.name());
         let last = found.last_event().expect("is read");
