@@ -15,7 +15,7 @@ use client::{
 };
 use model::ServerTime;
 use policy::schedule::Definition;
-use policy::schedule::agenda::{Duty, Start, look};
+use policy::schedule::agenda::{Duty, LastEvent, Start, look};
 use policy::schedule::event::{FAILED_CODE, Phase};
 use sys::alarm::Alarm;
 use tokio::sync::mpsc;
@@ -266,18 +266,19 @@ impl Agent {
 
     /// Starts what is due. Returns the time at which to look again.
     fn look_around(&mut self, line: &Line) -> ServerTime {
-        let restored = match std::mem::take(&mut self.is_in_trouble) {
-            true => {
-                self.take_settings(line);
-                self.take_over()
-            }
-            false => Ok(()),
-        };
-        match restored.and_then(|()| self.start_due(line)) {
-            Ok(next) if !self.is_in_trouble => next,
-            looked => {
-                self.heed(looked.map(drop));
-                ServerTime(self.clock.now().0 + TROUBLE_PAUSE_MICROS)
+        if std::mem::take(&mut self.is_in_trouble) {
+            self.take_settings(line);
+            let taken_over = self.take_over();
+            self.heed(taken_over);
+        }
+        let looked = self.start_due(line);
+        let retry = ServerTime(self.clock.now().0 + TROUBLE_PAUSE_MICROS);
+        match looked {
+            Ok(next) if self.is_in_trouble => next.min(retry),
+            Ok(next) => next,
+            Err(error) => {
+                self.heed(Err(error));
+                retry
             }
         }
     }
@@ -350,10 +351,7 @@ impl Agent {
             if !self.is_answered || self.verdict.is_refused() {
                 return Ok(ServerTime(now.0 + DAY_MICROS));
             }
-            let last_events = record::last_of_each(&self.records, now)
-                .into_iter()
-                .map(|(schedule, record)| Ok((schedule.to_owned(), record.last_event()?)))
-                .collect::<io::Result<BTreeMap<_, _>>>()?;
+            let last_events = self.last_events(now);
             let agenda = look(&self.duties, &last_events, &self.node, now);
             let start = agenda
                 .due
@@ -367,6 +365,22 @@ impl Agent {
             self.begin(&start)?;
             self.report_all(line);
         }
+    }
+
+    /// Returns the last event of each schedule. An event whose record cannot be read counts as
+    /// under way: nothing of its schedule begins, and the other schedules go on.
+    fn last_events(&mut self, now: ServerTime) -> BTreeMap<String, LastEvent> {
+        let mut done = Ok(());
+        let mut last_events = BTreeMap::new();
+        for (schedule, record) in record::last_of_each(&self.records, now) {
+            let event = record.last_event().unwrap_or_else(|error| {
+                done = Err(error);
+                record.under_way()
+            });
+            last_events.insert(schedule.to_owned(), event);
+        }
+        self.heed(done);
+        last_events
     }
 
     /// Returns true if another task may run beside those that do.

@@ -99,3 +99,31 @@ fn a_damaged_record_does_not_end_the_agent() {
     assert_eq!(lines(&file), ["run"], "nothing is repeated because its record is damaged");
     node.run(&["agent", "status"]).expect(&[0]);
 }
+
+/// An agent with one file on a bad sector did not start, or began nothing any more.
+#[test]
+fn a_record_that_cannot_be_read_does_not_hold_up_other_work() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let running = agent(&node);
+    for _ in 0..3 {
+        run_command(&server, "web-01", "true");
+    }
+    drop(running.kill9());
+    let records = node.home().join("agent/events");
+    let records = fs::read_dir(&records).unwrap().map(|record| record.unwrap().path());
+    let files = ["event.json", "attempt-1/outcome.json", "attempt-1/lock"];
+    for (record, name) in records.zip(files) {
+        // A directory cannot be read as a file, whoever tries.
+        let file = record.join(name);
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        if name.ends_with("lock") {
+            fs::remove_file(record.join("attempt-1/outcome.json")).unwrap();
+        }
+    }
+    let _next = agent(&node);
+    assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
+    node.run(&["agent", "status"]).expect(&[0]).says("its record cannot be read");
+}
