@@ -43,6 +43,12 @@ const LOG_BYTES_KEPT: u64 = 1 << 20;
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 /// Time that a task has to end after it was asked to.
 const END_PATIENCE: Duration = Duration::from_secs(60);
+/// Time for which the keeper tries to record how the task ended: on a full disk, and otherwise.
+const ROOM_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const RECORD_PATIENCE: Duration = Duration::from_secs(10);
+/// Shortest and longest pause between two attempts to record it.
+const RECORD_PAUSE_MIN: Duration = Duration::from_millis(100);
+const RECORD_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Size of the end of a log in which its last line is looked for, in bytes.
 const LAST_LINE_BYTES: u64 = 16 << 10;
 /// Begin of the line with an error of this program.
@@ -88,11 +94,34 @@ pub fn keep(folder: &Path, task: &Task) -> Result<(), KeeperError> {
         reason: format!("cannot start {}: {error}", task.program.display()),
     });
     let outcome = Outcome { ended: sys::clock::now().0, ..outcome };
-    let text = serde_json::to_vec(&outcome).map_err(|error| failed(io::Error::other(error)))?;
-    let write = || durable::write(&folder.join(OUTCOME_FILE), &text, 0o600);
-    // How the task ended is worth more than what it wrote.
-    let make_room = |_| OpenOptions::new().write(true).truncate(true).open(folder.join(LOG_FILE));
-    write().or_else(|error| make_room(error).and_then(|_| write())).map_err(failed)
+    write_down(folder, &outcome).map_err(failed)
+}
+
+/// Records how the task ended. A full disk is waited for: nobody can find out later what is lost
+/// here, and nothing else begins on a full disk.
+fn write_down(folder: &Path, outcome: &Outcome) -> io::Result<()> {
+    let text = serde_json::to_vec(outcome).map_err(io::Error::other)?;
+    let began = Instant::now();
+    let mut pause = RECORD_PAUSE_MIN;
+    loop {
+        match durable::write(&folder.join(OUTCOME_FILE), &text, 0o600) {
+            Err(error) if began.elapsed() < patience(&error) => {
+                // How the task ended is worth more than what it wrote.
+                drop(OpenOptions::new().write(true).truncate(true).open(folder.join(LOG_FILE)));
+                sys::clock::sleep(pause);
+                pause = (pause * 2).min(RECORD_PAUSE_MAX);
+            }
+            written => return written,
+        }
+    }
+}
+
+/// Returns the time for which a file that could not be written because of `error` is tried again.
+fn patience(error: &io::Error) -> Duration {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ROOM_PATIENCE,
+        _ => RECORD_PATIENCE,
+    }
 }
 
 /// Locks the attempt. The agent may have the lock for a moment, while it looks at the attempt.
@@ -379,6 +408,24 @@ mod tests {
         assert_eq!(orderly.code, Some(FAILED_CODE));
         let quick = outcome_of("exit 0", most);
         assert_eq!((quick.code, quick.reason.as_str()), (Some(0), ""));
+    }
+
+    /// The disk was full when the task ended, and later the event was uncertain.
+    #[test]
+    fn an_end_that_cannot_be_recorded_at_once_is_recorded_later() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let [folder, away] = ["attempt", "away"].map(|name| parent.path().join(name));
+        std::fs::create_dir(&folder).expect("is made");
+        let (here, there) = (folder.display(), away.display());
+        let script = format!("mv {here} {there}; (sleep 0.3; mv {there} {here}) & exit 3");
+        let arguments = vec!["-c".into(), script.into()];
+        let task = Task { program: SHELL.into(), arguments, duration_max: None };
+        keep(&folder, &task).expect("is kept");
+        let text = std::fs::read(folder.join(OUTCOME_FILE)).expect("has ended");
+        let outcome: Outcome = serde_json::from_slice(&text).expect("an outcome");
+        assert_eq!((outcome.code, outcome.reason.as_str()), (Some(12), "ended with code 3"));
+        assert_eq!(patience(&io::ErrorKind::StorageFull.into()), ROOM_PATIENCE);
+        assert_eq!(patience(&io::ErrorKind::NotFound.into()), RECORD_PATIENCE, "no keeper stays");
     }
 
     /// The event had code 12 and no reason.
