@@ -11,6 +11,7 @@ pub mod expiry_guard;
 pub mod local;
 pub mod lock;
 mod migration;
+pub mod moment;
 mod pattern;
 pub mod review;
 pub mod schedule;
