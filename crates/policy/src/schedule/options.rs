@@ -2,7 +2,11 @@
 //! file whose content decides what is sent, except for the options that run a command around the
 //! work. A node may forbid these.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use super::action::{Place, Work};
+use crate::moment;
 use crate::pattern::Pattern;
 use crate::settings::{self, Kind};
 
@@ -135,8 +139,19 @@ pub(super) fn check(work: Work, option: &str) -> Result<(), String> {
 /// Fails with the reason if the program at a node would refuse the value of the option.
 fn check_value(work: Work, name: &str, value: &str) -> Result<(), String> {
     let refused = |error: String| format!("the option {name}={value}: {error}");
-    if name == "--exclude" {
-        Pattern::parse(value.as_bytes()).map_err(|error| refused(error.to_string()))?;
+    match name {
+        "--exclude" => {
+            Pattern::parse(value.as_bytes()).map_err(|error| refused(error.to_string()))?;
+        }
+        "--at" => {
+            // Which moment it is, the clock of each node decides. The form is the same at all.
+            let now = Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC);
+            moment::parse(value, &now).map_err(|error| refused(error.to_string()))?;
+        }
+        "--class" if !crate::is_name(value) => {
+            return Err(refused("the value must be the name of a management class".to_owned()));
+        }
+        _ => {}
     }
     if let Some(kind) = kind_of(work, name) {
         kind.parse(value).map_err(|error| refused(error.to_string()))?;
@@ -154,6 +169,7 @@ fn kind_of(work: Work, name: &str) -> Option<Kind> {
         // A node would look for another path from the folder in which its agent happens to be.
         "--to" => Some(Kind::Path),
         "--seed" => Some(Kind::Number { min: 0, max: u64::MAX }),
+        "--stubs-from" => Some(Kind::Size { unit: 1, min: 0, max: u64::MAX, most: u64::MAX }),
         // It limits both directions.
         "--limit-rate" => Some(Kind::Rate),
         // The command line takes no `true` and `false`, as a file of settings does.
@@ -226,6 +242,13 @@ mod tests {
             (Work::Verify, "--limit-rate=1K", "128K"),
             (Work::Verify, "--limit-rate-receive=much", "128K"),
             (Work::Drill, "--wait=long", "a length of time"),
+            (Work::Restore, "--at=nonsense", "a time must be"),
+            (Work::Restore, "--at=2026-02-30", "a time must be"),
+            (Work::Restore, "--at=yesterday 25:00", "a time must be"),
+            (Work::Restore, "--at=", "a time must be"),
+            (Work::Restore, "--stubs-from=large", "a size"),
+            (Work::Archive, "--class=", "the name of a management class"),
+            (Work::Archive, "--class=a/b", "the name of a management class"),
         ] {
             let refusal = check(work, option).expect_err("is refused");
             assert!(refusal.starts_with(&format!("the option {option}: ")), "{refusal}");
@@ -234,6 +257,10 @@ mod tests {
         for (work, option) in [
             (Work::Restore, "--replace=if-newer"),
             (Work::Restore, "--at=yesterday 18:00"),
+            (Work::Restore, "--at=2w"),
+            (Work::Restore, "--at=2026-11-20T18:00:00+01:00"),
+            (Work::Restore, "--stubs-from=1M"),
+            (Work::Archive, "--class=TEN_YEARS"),
             (Work::Full, "--txnbytelimit=10G"),
             (Work::Full, "--deduplication=no"),
             (Work::Archive, "--description="),
