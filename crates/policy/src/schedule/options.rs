@@ -49,8 +49,10 @@ const IMAGE: [&str; 8] = [
 const LINK: [&str; 4] = ["--limit-rate", "--limit-rate-send", "--limit-rate-receive", "--wait"];
 /// Option that names the library of volumes.
 pub const LIBRARY: &str = "--library";
-/// Options that run a command around a backup, an archive or an image.
-const AROUND: [&str; 4] = ["--pre-command", "--post-command", "--freeze", "--thaw"];
+/// Options that run a command around a backup or an archive.
+const AROUND: [&str; 2] = ["--pre-command", "--post-command"];
+/// Options that run a command around the reading of a disk.
+const AROUND_IMAGE: [&str; 2] = ["--freeze", "--thaw"];
 /// Options without a value. All others have one.
 const SWITCHES: [&str; 8] = [
     "--cross-filesystems",
@@ -110,11 +112,13 @@ impl Work {
 
     /// Returns true if the option of this name runs a command around the work.
     pub fn runs_around(self, name: &str) -> bool {
-        let is_around = matches!(
-            self,
-            Self::Incremental | Self::Selective | Self::Full | Self::Archive | Self::Image
-        );
-        is_around && AROUND.contains(&name)
+        match self {
+            Self::Incremental | Self::Selective | Self::Full | Self::Archive => {
+                AROUND.contains(&name)
+            }
+            Self::Image => AROUND_IMAGE.contains(&name),
+            _ => false,
+        }
     }
 }
 
@@ -209,7 +213,14 @@ mod tests {
         assert_eq!(refusal(Work::Full, "--exclude"), expected);
         assert_eq!(refusal(Work::Verify, "--data=1"), "the option --data takes no value");
         assert!(refusal(Work::Scrub, "--rate=1").starts_with("scrub takes no options"));
-        assert!(refusal(Work::Restore, "--pre-command=id").contains("does not take"));
+        for (work, option) in [
+            (Work::Restore, "--pre-command=id"),
+            (Work::Image, "--pre-command=id"),
+            (Work::Incremental, "--freeze=id"),
+            (Work::Archive, "--thaw=id"),
+        ] {
+            assert!(refusal(work, option).contains("does not take the option"), "{option}");
+        }
         for (work, option) in [
             (Work::Restore, "--to=/tmp"),
             (Work::Image, "--freeze=sync"),
