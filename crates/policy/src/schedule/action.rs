@@ -189,7 +189,7 @@ impl Action {
     /// Fails with the reason if the action cannot be carried out.
     pub fn check(&self) -> Result<(), String> {
         self.check_objects()?;
-        self.options.iter().try_for_each(|option| options::check(self.work, option))
+        options::check_all(self.work, &self.options, self.objects.len())
     }
 
     fn check_objects(&self) -> Result<(), &'static str> {

@@ -122,8 +122,33 @@ impl Work {
     }
 }
 
+/// Options that a restore of stubs does not take.
+const NOT_OF_STUBS: [&str; 4] = ["--to", "--at", "--inactive", "--replace"];
+
+/// Fails with the reason if the program at a node would refuse these options of an action with
+/// `object_count` objects.
+pub(super) fn check_all(work: Work, options: &[String], object_count: usize) -> Result<(), String> {
+    options.iter().try_for_each(|option| check(work, option))?;
+    let names: Vec<&str> = options.iter().map(|option| option_name(option)).collect();
+    let has = |name: &str| names.contains(&name);
+    for (index, name) in names.iter().enumerate() {
+        if *name != "--exclude" && names[..index].contains(name) {
+            return Err(format!("the option {name} is given more than once"));
+        }
+    }
+    let other = NOT_OF_STUBS.into_iter().find(|name| has("--stubs-from") && has(name));
+    if let Some(name) = other {
+        return Err(format!("the options --stubs-from and {name} exclude each other"));
+    }
+    if has("--thaw") && !has("--freeze") {
+        return Err("the option --thaw needs --freeze".to_owned());
+    }
+    let of_one = ["--name", "--freeze"].into_iter().find(|name| has(name) && object_count > 1);
+    of_one.map_or(Ok(()), |name| Err(format!("the option {name} is for one disk")))
+}
+
 /// Fails with the reason if the work does not take the option.
-pub(super) fn check(work: Work, option: &str) -> Result<(), String> {
+fn check(work: Work, option: &str) -> Result<(), String> {
     let name = option_name(option);
     if !work.takes(name) && !work.runs_around(name) {
         let known = work.options().collect::<Vec<_>>().join(", ");
@@ -232,6 +257,35 @@ mod tests {
         ] {
             assert_eq!(check(work, option), Ok(()));
         }
+    }
+
+    /// Each option was right, and all nodes refused them together.
+    #[test]
+    fn options_that_exclude_each_other_are_refused() {
+        let check_all = |work, options: &[&str], object_count| {
+            let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+            check_all(work, &options, object_count)
+        };
+        for (work, options, reason) in [
+            (Work::Restore, ["--to=/a", "--to=/b"], "--to is given more than once"),
+            (Work::Restore, ["--inactive", "--inactive"], "--inactive is given more than once"),
+            (Work::Restore, ["--to=/a", "--stubs-from=1M"], "exclude each other"),
+            (Work::Image, ["--thaw=true", "--skip-errors"], "--thaw needs --freeze"),
+            (Work::Image, ["--name=a", "--skip-errors"], "--name is for one disk"),
+            (Work::Image, ["--freeze=a", "--thaw=b"], "--freeze is for one disk"),
+        ] {
+            let refusal = check_all(work, &options, 2).expect_err("is refused");
+            assert!(refusal.contains(reason), "{refusal}");
+        }
+        for (work, options) in [
+            (Work::Full, ["--exclude=*.o", "--exclude=*.a"]),
+            (Work::Image, ["--thaw=a", "--freeze=b"]),
+            (Work::Image, ["--name=a", "--skip-errors"]),
+            (Work::Restore, ["--to=/a", "--at=2w"]),
+        ] {
+            assert_eq!(check_all(work, &options, 1), Ok(()), "{options:?}");
+        }
+        assert!(check_all(Work::Full, &["--bogus"], 1).is_err());
     }
 
     /// All nodes of a schedule failed in the night because of one typing error.
