@@ -25,6 +25,10 @@ use crate::{ClientError, ErrorKind};
 const KEY_HELP: &str = "give the key of a person with --key-file FILE, or in HOLDFAST_KEY";
 /// Time limit for a connection to a server elsewhere.
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+/// Interval between two probes of an idle connection on which a call waits, and time limit for the
+/// answer. A server that is busy with the call answers; one that hangs or is off does not.
+const PROBE_PAUSE: Duration = Duration::from_secs(40);
+const PROBE_PATIENCE: Duration = Duration::from_secs(80);
 
 /// A connection to the administration of a server.
 pub struct Admin {
@@ -86,7 +90,7 @@ impl Admin {
             std::io::ErrorKind::PermissionDenied => forbidden(&folder),
             _ => refused(&folder, &error),
         })?;
-        let endpoint = Endpoint::from_static("http://admin.holdfast.internal");
+        let endpoint = endpoint(PROBE_PAUSE, PROBE_PATIENCE);
         let channel = runtime
             .block_on(endpoint.connect_with_connector(connector))
             .map_err(|error| refused(&folder, &error))?;
@@ -163,6 +167,13 @@ fn address(url: &str) -> Result<(String, u16), ClientError> {
     Ok((host, uri.port_u16().unwrap_or(API_PORT)))
 }
 
+/// Returns the manner of a connection on which calls fail when the server answers no probe.
+fn endpoint(pause: Duration, patience: Duration) -> Endpoint {
+    Endpoint::from_static("http://admin.holdfast.internal")
+        .http2_keep_alive_interval(pause)
+        .keep_alive_timeout(patience)
+}
+
 /// Connects to the API of a server by TLS.
 async fn remote_channel(
     server: &RemoteServer,
@@ -180,8 +191,7 @@ async fn remote_channel(
             Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
         }
     });
-    let endpoint = Endpoint::from_static("http://admin.holdfast.internal");
-    let endpoint = endpoint.connect_timeout(CONNECT_LIMIT);
+    let endpoint = endpoint(PROBE_PAUSE, PROBE_PATIENCE).connect_timeout(CONNECT_LIMIT);
     endpoint.connect_with_connector(connector).await.map_err(|error| {
         let message = format!("cannot reach the API at {}: {}", server.url, model::chain(&error));
         ClientError::new(ErrorKind::Retry, message)
@@ -271,7 +281,31 @@ progress_messages!(AuditReply, CopyCatalogReply, ExpireReply, ReclaimReply, Tend
 
 #[cfg(test)]
 mod tests {
+    use wire::proto::CatalogCopiesRequest;
+
     use super::*;
+
+    /// A command waited for ever for a server that hung, or whose machine was off.
+    #[test]
+    fn a_call_fails_when_the_server_answers_no_probe() {
+        let (near, _mute) = tokio::io::duplex(1 << 16);
+        let mut near = Some(near);
+        let connector = tower::service_fn(move |_: Uri| {
+            let near = near.take().map(hyper_util::rt::TokioIo::new);
+            async move { near.ok_or_else(|| std::io::Error::other("there is one connection")) }
+        });
+        let call = async {
+            let endpoint = endpoint(Duration::from_millis(50), Duration::from_millis(50));
+            let channel = endpoint.connect_with_connector(connector).await.expect("is connected");
+            AdminClient::new(channel).catalog_copies(CatalogCopiesRequest::default()).await
+        };
+        let runtime = crate::link::runtime::runtime().expect("a runtime");
+        let ended = runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(30), call).await.expect("it ends")
+        });
+        let error = ClientError::from(ended.expect_err("nobody answers"));
+        assert_eq!(error.kind, ErrorKind::Retry);
+    }
 
     /// For a server of root, the message named root and "the user with id 0, who owns it".
     #[test]
