@@ -225,6 +225,9 @@ fn start(folder: &Path, task: &Task) -> io::Result<Child> {
         command.env(PAUSE_VARIABLE, folder.join(PAUSED_FILE));
         // Otherwise a pause that comes before the program's own code runs would end the task.
         sys::process::ignore_user_signals_in(command.as_std_mut());
+        // Without its keeper, nobody could pause or cancel the task, and another attempt would work
+        // beside it. A shell command is not repeated, and goes on.
+        sys::process::signal_with_thread(command.as_std_mut(), Signal::INT);
     }
     command
         .args(&task.arguments)

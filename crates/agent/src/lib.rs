@@ -15,7 +15,8 @@
 //!
 //! A task runs under a *task keeper*, a process of its own, which outlives the agent. The keeper
 //! holds a lock while the task runs, and writes down how it ended. So an agent that is started
-//! again finds out whether a task runs, how it ended, or that it was cut off.
+//! again finds out whether a task runs, how it ended, or that it was cut off. If the keeper is
+//! killed, the kernel interrupts the task, unless it is a shell command.
 //!
 //! Invariants:
 //! 1. An event is recorded on disk before anything of it begins (`record`).

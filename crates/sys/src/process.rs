@@ -113,9 +113,15 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
 /// Makes the kernel kill the program that `command` starts as soon as the thread ends that starts
 /// it. So the program does not survive this process, however this process ends.
 pub fn kill_with_thread(command: &mut Command) {
+    signal_with_thread(command, Signal::KILL);
+}
+
+/// Makes the kernel send `signal` to the program that `command` starts as soon as the thread ends
+/// that starts it.
+pub fn signal_with_thread(command: &mut Command, signal: Signal) {
     let parent = rustix::process::getpid();
     let follow = move || {
-        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        rustix::process::set_parent_process_death_signal(Some(signal))?;
         // No signal comes if the parent ended before the call.
         let is_alive = rustix::process::getppid() == Some(parent);
         if is_alive { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }

@@ -230,13 +230,18 @@ fn the_look_at_an_action_goes_on_when_the_server_is_back() {
         .says("the action goes on at the nodes");
 }
 
-/// Kills the keeper of the node's last task, and the task.
-fn kill_keeper(node: &Node) {
+/// Returns the process of the keeper of the node's last task.
+fn keeper(node: &Node) -> i32 {
     let status = node.run(&["agent", "status", "--json"]).expect(&[0]);
     let event = status.json_lines().remove(0);
     let log = PathBuf::from(event["log"].as_str().expect("a path"));
     let begun = std::fs::read_to_string(log.with_file_name("begun")).expect("it has begun");
-    let keeper: i32 = begun.split(' ').next().expect("a number").parse().expect("a number");
+    begun.split(' ').next().expect("a number").parse().expect("a number")
+}
+
+/// Kills the keeper of the node's last task, and the task.
+fn kill_keeper(node: &Node) {
+    let keeper = keeper(node);
     let children = std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"));
     for child in children.expect("it lives").split_whitespace() {
         let group = rustix::process::Pid::from_raw(child.parse().expect("a number"));

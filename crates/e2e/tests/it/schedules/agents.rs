@@ -7,10 +7,12 @@ use std::time::Duration;
 use e2e::clock;
 use e2e::harness::{Node, Server, start_with_home};
 use e2e::scratch::Scratch;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use super::{
-    agent, events, last_action, lines, run_command, start_command, state, try_run, wait_until,
+    agent, events, keeper, last_action, lines, run_command, start_command, state, try_run,
+    wait_until,
 };
 use crate::scene::plant_files;
 
@@ -234,6 +236,28 @@ fn a_pause_counts_whenever_it_comes() {
         server.admin(&["event", "cancel", &schedule]);
         wait_until("the event ends", || state(&event()) == "failed");
     }
+}
+
+/// A backup went on without its keeper, and the next attempt worked beside it.
+#[test]
+fn a_backup_ends_when_its_keeper_is_killed() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    let tree = scratch.folder("tree");
+    plant_files(&tree, 8, 256 << 10, 1);
+    let tree = tree.to_str().expect("is text");
+    let run = ["web-01", "--detach", "--", "backup", "--limit-rate-send=128K", tree];
+    try_run(&server, &run).expect(&[0]);
+    let running = || node.run(&["status", "--json"]).json()["running"].clone();
+    wait_until("the backup begins", || running()[0].is_object());
+    server.admin(&["event", "pause", &last_action(&server)]);
+    wait_until("the backup pauses", || running()[0]["state"] == "paused");
+    let keeper = Pid::from_raw(keeper(&node)).expect("a process");
+    rustix::process::kill_process(keeper, Signal::KILL).expect("the keeper is killed");
+    wait_until("the backup ends", || !running()[0].is_object());
+    wait_until("the event ends", || state(&events(&server, &[])[0]) == "uncertain");
 }
 
 #[test]
