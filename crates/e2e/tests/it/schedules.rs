@@ -341,6 +341,8 @@ fn a_schedule_is_shown_changed_and_followed_by_label() {
     );
     let followed = server.admin(&["schedule", "associate", "nightly", "--label", "web"]);
     assert_eq!(followed["labels"], serde_json::json!(["web"]));
+    assert_eq!(followed["next_runs"].as_array().map(Vec::len), Some(20), "{followed}");
+    assert_eq!(followed["next_run"], followed["next_runs"][0]);
     let unknown = ["schedule", "associate", "nightly", "--label", "web", "--label", "db"];
     let warned = server.try_admin(&unknown).expect(&[0]);
     assert_eq!(warned.json()["labels"], serde_json::json!(["db", "web"]));

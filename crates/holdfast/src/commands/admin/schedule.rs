@@ -467,10 +467,10 @@ fn follow(
         true => format!("Nobody follows schedule {} now.", schedule.name),
         false => format!("Schedule {} is followed by {}.", schedule.name, names.join(", ")),
     };
-    tell(&schedule, &[], &text, context);
+    let runs = runs(&schedule.definition).unwrap_or_default();
+    tell(&schedule, &runs, &text, context);
     // The nodes are asked for notes only: the association is there without them.
     if !ends && let Ok(nodes) = admin.nodes(None) {
-        let runs = runs(&schedule.definition).unwrap_or_default();
         note_late(&nodes, (&schedule, &followers), runs.first(), context);
         let known: BTreeSet<String> = nodes.into_iter().flat_map(|node| node.labels).collect();
         for label in labels_of_nobody(&followers, &known) {
