@@ -13,7 +13,7 @@ use crate::link::archives::DeletionSummary;
 use crate::link::versions::Selection;
 use crate::list;
 use crate::options::{DeleteOptions, ListContent, ListOptions, VerifyOptions};
-use crate::path::{normalise, only_named, places};
+use crate::path::{candidates, normalise, only_named, paths};
 use crate::progress::Progress;
 use crate::report::{BackupReport, Failure};
 use crate::restore::verify;
@@ -31,7 +31,8 @@ pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<PathDeletio
     let path = normalise(&options.path)?;
     let filespaces = link.filespaces_of(options.archive)?;
     let filespaces = only_named(filespaces, options.filespace.as_deref())?;
-    let places = places(filespaces.iter().map(Vec::as_slice), &path);
+    // Links are not followed: what they lead to today may be the data of somebody else.
+    let places = candidates(filespaces.iter().map(Vec::as_slice), &path);
     let shown = model::escaped(&path);
     for place in &places {
         let summary = link.delete(&Selection::of_subtree(place), options)?;
@@ -52,8 +53,19 @@ pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<PathDeletio
             return Err(ClientError::new(ErrorKind::NotFound, message));
         }
     }
-    let message = format!("the server has no version of {shown} to delete");
-    Err(ClientError::new(ErrorKind::NotFound, message))
+    Err(ClientError::new(ErrorKind::NotFound, nothing_to_delete(&path)))
+}
+
+/// Returns what is said if no version of `path` is stored, with the path to which links lead.
+fn nothing_to_delete(path: &[u8]) -> String {
+    let shown = model::escaped(path);
+    match paths(path).get(1).map(|resolved| model::escaped(resolved)) {
+        Some(resolved) => format!(
+            "the server has no version of {shown} to delete; links lead from there to {resolved}: \
+             name that path"
+        ),
+        None => format!("the server has no version of {shown} to delete"),
+    }
 }
 
 /// Deletes the files of an archive on this machine, after the server has proved that it has them. A

@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::link::versions::{Entry, Selection};
 use crate::options::{Origin, VersionChoice};
 use crate::path::{
-    absolute, candidates, components, directories_above, directory_paths, normalise, paths, places,
+    Place, absolute, candidates, components, directories_above, directory_paths, normalise, places,
 };
 use crate::remains::{has_any, no_archived_match, no_match};
 
@@ -46,7 +46,7 @@ pub(crate) fn expand(
     }
     let filespaces = link.filespaces_from(origin)?.parts.concat();
     let search = Search { link, filespaces: &filespaces, which, for_directories };
-    if search.is_stored(&path)? {
+    if search.is_stored(&places(filespaces.iter().map(Vec::as_slice), &path))? {
         return Ok(vec![path]);
     }
     let pattern = Pattern::parse(&path).map_err(|error| {
@@ -117,20 +117,26 @@ impl Search<'_> {
         let mut found = BTreeSet::from([Vec::new()]);
         // Names after the last wildcard are looked up at the end.
         let mut is_checked = true;
-        // As in a backup, links are followed before the first wildcard.
-        let mut follows = true;
+        // As in a backup, links are followed before the first wildcard, and not after it.
+        let mut top = None;
         let mut parts = components(pattern.as_bytes()).peekable();
         while let Some(component) = parts.next() {
             let for_directories = self.for_directories && parts.peek().is_none();
             match parse(component)? {
-                Component::Directories => return self.below(&found, pattern, follows),
+                Component::Directories => {
+                    let top = top.unwrap_or_else(|| Top::take(&mut found));
+                    return self.below(&found, pattern, &top);
+                }
                 Component::Name(name) => {
                     found = found.iter().map(|path| joined(path, &name)).collect();
                     is_checked = false;
                 }
                 Component::Wild(pattern) => {
-                    found = self.matches((&found, follows), &pattern, for_directories)?;
-                    (is_checked, follows) = (true, false);
+                    if top.is_none() {
+                        top = Some(Top::take(&mut found));
+                    }
+                    found = self.matches(&found, &pattern, for_directories)?;
+                    is_checked = true;
                 }
             }
         }
@@ -139,7 +145,7 @@ impl Search<'_> {
         }
         let mut stored = BTreeSet::new();
         for path in found {
-            if self.is_stored(&path)? {
+            if self.is_stored(&candidates(self.filespaces.iter().map(Vec::as_slice), &path))? {
                 stored.insert(path);
             }
         }
@@ -147,16 +153,16 @@ impl Search<'_> {
     }
 
     /// Returns the paths directly in `directories` whose names match; with `for_directories` only
-    /// those of directories. With `follows`, links are followed to the directories.
+    /// those of directories.
     fn matches(
         &self,
-        (directories, follows): (&BTreeSet<Vec<u8>>, bool),
+        directories: &BTreeSet<Vec<u8>>,
         pattern: &Pattern,
         for_directories: bool,
     ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
         let mut found = BTreeSet::new();
         for directory in directories {
-            for name in self.names_in(&stored_paths(directory, follows), for_directories)? {
+            for name in self.names_in(or_root(directory), for_directories)? {
                 if pattern.matches(&joined(b"", &name)) {
                     add(&mut found, joined(directory, &name))?;
                 }
@@ -165,91 +171,73 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Returns the names of the stored objects and of the filespaces directly in a directory, which
-    /// has all of `paths`.
+    /// Returns the names of the stored objects and of the filespaces directly in the directory `path`.
     fn names_in(
         &self,
-        paths: &[Vec<u8>],
+        path: &[u8],
         for_directories: bool,
     ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
-        let mut names = BTreeSet::new();
-        for path in paths {
-            let within = with_slash(path);
-            names.extend(self.filespaces.iter().filter_map(|filespace| {
-                let rest = mount_point(filespace).strip_prefix(&within[..])?;
-                components(rest).next().map(<[u8]>::to_vec)
-            }));
-            for place in candidates(self.filespaces.iter().map(Vec::as_slice), path) {
-                let selection = Selection::of_directory(&place.filespace, place.below());
-                let mut listing = self.link.list(&selection.with_versions(self.which))?;
-                while let Some(entries) = listing.next()? {
-                    let entries =
-                        entries.iter().filter(|entry| !for_directories || is_directory(entry));
-                    names.extend(entries.map(|entry| entry.object.name.as_bytes().to_vec()));
-                }
+        let within = with_slash(path);
+        let mounted = self.filespaces.iter().filter_map(|filespace| {
+            let rest = mount_point(filespace).strip_prefix(&within[..])?;
+            components(rest).next().map(<[u8]>::to_vec)
+        });
+        let mut names: BTreeSet<Vec<u8>> = mounted.collect();
+        for place in candidates(self.filespaces.iter().map(Vec::as_slice), path) {
+            let selection = Selection::of_directory(&place.filespace, place.below());
+            let mut listing = self.link.list(&selection.with_versions(self.which))?;
+            while let Some(entries) = listing.next()? {
+                let entries =
+                    entries.iter().filter(|entry| !for_directories || is_directory(entry));
+                names.extend(entries.map(|entry| entry.object.name.as_bytes().to_vec()));
             }
         }
         Ok(names)
     }
 
-    /// Returns all paths below `directories` that match the whole pattern. With `follows`, links
-    /// are followed to the directories.
+    /// Returns all paths at and below `directories` that match the whole pattern, which begins with
+    /// `top`.
     fn below(
         &self,
         directories: &BTreeSet<Vec<u8>>,
         pattern: &Pattern,
-        follows: bool,
+        top: &Top,
     ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
         let mut found = BTreeSet::new();
         for directory in directories {
-            for path in stored_paths(directory, follows) {
-                self.add_below(&path, or_root(directory), pattern, &mut found)?;
+            let path = or_root(directory);
+            let own = candidates(self.filespaces.iter().map(Vec::as_slice), path);
+            let own = own.iter().map(Selection::of_subtree);
+            let within = with_slash(path);
+            let mounted = self.filespaces.iter().filter(|filespace| {
+                let mount_point = mount_point(filespace);
+                mount_point.starts_with(&within) && mount_point != path
+            });
+            let mounted = mounted.map(|filespace| Selection::of_filespace(filespace));
+            for selection in own.chain(mounted) {
+                let filespace = selection.filespace.clone();
+                let mut listing = self.link.list(&selection.with_versions(self.which))?;
+                while let Some(entries) = listing.next()? {
+                    for entry in entries {
+                        let path = absolute(&filespace, &entry.directory.join(&entry.object.name));
+                        let is_meant = !self.for_directories || is_directory(&entry);
+                        if is_meant && top.matches(pattern, &path) {
+                            add(&mut found, path)?;
+                        }
+                    }
+                }
             }
         }
         Ok(found)
     }
 
-    /// Adds the paths at and below the directory `path` that match the whole pattern. In the
-    /// pattern and in what is found, `written` stands for `path`.
-    fn add_below(
-        &self,
-        path: &[u8],
-        written: &[u8],
-        pattern: &Pattern,
-        found: &mut BTreeSet<Vec<u8>>,
-    ) -> Result<(), ClientError> {
-        let own = candidates(self.filespaces.iter().map(Vec::as_slice), path);
-        let own = own.iter().map(Selection::of_subtree);
-        let within = with_slash(path);
-        let mounted = self.filespaces.iter().filter(|filespace| {
-            let mount_point = mount_point(filespace);
-            mount_point.starts_with(&within) && mount_point != path
-        });
-        let mounted = mounted.map(|filespace| Selection::of_filespace(filespace));
-        for selection in own.chain(mounted) {
-            let filespace = selection.filespace.clone();
-            let mut listing = self.link.list(&selection.with_versions(self.which))?;
-            while let Some(entries) = listing.next()? {
-                for entry in entries {
-                    let stored = absolute(&filespace, &entry.directory.join(&entry.object.name));
-                    let stored = moved(stored, path, written);
-                    let is_meant = !self.for_directories || is_directory(&entry);
-                    if is_meant && pattern.matches(&stored) {
-                        add(found, stored)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns true if the server has what `path` stands for.
-    fn is_stored(&self, path: &[u8]) -> Result<bool, ClientError> {
+    /// Returns true if the server has what `places` stand for.
+    fn is_stored(&self, places: &[Place]) -> Result<bool, ClientError> {
         if !self.for_directories {
-            return self.has(path);
+            return self.has(places);
         }
-        for place in places(self.filespaces.iter().map(Vec::as_slice), path) {
-            let selection = Selection::of_subtree(&place).with_versions(self.which);
+        for place in places {
+            let selection = Selection::of_subtree(place).with_versions(self.which);
             let mut listing = self.link.list(&selection)?;
             while let Some(entries) = listing.next()? {
                 // A path that holds an object is a directory.
@@ -263,10 +251,10 @@ impl Search<'_> {
         Ok(false)
     }
 
-    /// Returns true if the server has the object at `path`, or an object in it.
-    fn has(&self, path: &[u8]) -> Result<bool, ClientError> {
-        for place in places(self.filespaces.iter().map(Vec::as_slice), path) {
-            let selection = Selection::of_subtree(&place).with_versions(self.which);
+    /// Returns true if the server has the object at one of `places`, or an object in it.
+    fn has(&self, places: &[Place]) -> Result<bool, ClientError> {
+        for place in places {
+            let selection = Selection::of_subtree(place).with_versions(self.which);
             if has_any(self.link, &selection)? {
                 return Ok(true);
             }
@@ -275,11 +263,32 @@ impl Search<'_> {
     }
 }
 
-/// Returns the paths under which a directory may be stored. With `follows`, a link is followed to
-/// the directory itself, too.
-fn stored_paths(directory: &[u8], follows: bool) -> Vec<Vec<u8>> {
-    let directory = or_root(directory);
-    if follows { directory_paths(directory) } else { paths(directory) }
+/// The directory before the first wildcard of a pattern.
+struct Top {
+    /// Its path in the pattern.
+    written: Vec<u8>,
+    /// Paths under which it may be stored, because links lead to it.
+    stored: Vec<Vec<u8>>,
+}
+
+impl Top {
+    /// Puts the paths under which the only one of `found` may be stored in its place.
+    fn take(found: &mut BTreeSet<Vec<u8>>) -> Self {
+        assert_eq!(found.len(), 1, "there is one path before the first wildcard");
+        let written = or_root(&found.pop_first().unwrap_or_default()).to_vec();
+        let stored = directory_paths(&written);
+        // The root is empty there.
+        let names = stored.iter().map(|path| path.strip_suffix(b"/").unwrap_or(path).to_vec());
+        found.extend(names);
+        Self { written, stored }
+    }
+
+    /// Returns true if the stored `path` has a name that matches `pattern`.
+    fn matches(&self, pattern: &Pattern, path: &[u8]) -> bool {
+        let mut names =
+            self.stored.iter().map(|stored| moved(path.to_vec(), stored, &self.written));
+        names.any(|name| pattern.matches(&name))
+    }
 }
 
 /// Returns the path of a directory that is empty for the root.

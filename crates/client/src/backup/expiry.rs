@@ -69,7 +69,8 @@ fn shown(filespace: &[u8], targets: &[Vec<u8>]) -> String {
     }
 }
 
-/// Returns the number of directories above `targets`, which a backup examines, too.
+/// Returns the number of directories above `targets`, which a backup examines, too, if it can open
+/// the targets.
 fn count_above(targets: &[Vec<u8>]) -> u64 {
     let above: BTreeSet<&[u8]> =
         targets.iter().flat_map(|target| directories_above(target)).collect();
