@@ -423,7 +423,7 @@ impl Client {
     /// counts from the next connection on.
     pub fn has_new_keys(&self) -> bool {
         let is_new = |key: &SealKey| self.link.seal_keys.iter().all(|old| old.name() != key.name());
-        node::keys::load(&self.home).is_ok_and(|keys| keys.iter().any(is_new))
+        keys::load(&self.home).is_ok_and(|keys| keys.iter().any(is_new))
     }
 
     /// Returns a reader of any ranges of stored files.

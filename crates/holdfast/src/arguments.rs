@@ -101,7 +101,7 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
             format!("'{command}' needs a command after it")
         }
-        _ => refusal_of(error),
+        _ => refusal_of(error, words),
     };
     let help = format!("try '{command} --help'");
     let suggested = match unknown_command(error) {
@@ -187,8 +187,8 @@ fn act_before_object(
 }
 
 /// Returns clap's message on one line, with the rule for a number that it refuses.
-fn refusal_of(error: &clap::Error) -> String {
-    if let Some(number) = negative_number(error) {
+fn refusal_of(error: &clap::Error, words: &[OsString]) -> String {
+    if let Some(number) = negative_number(error, words) {
         return format!("no negative number is taken here: '{number}'");
     }
     let message = first_paragraph(&error.to_string());
@@ -199,16 +199,20 @@ fn refusal_of(error: &clap::Error) -> String {
     reworded.unwrap_or(message)
 }
 
-/// Returns the negative number that clap takes for an unknown option.
-fn negative_number(error: &clap::Error) -> Option<&str> {
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => {
-            // -0 is short for --null.
-            let number = word.strip_prefix('-')?.parse::<u64>().ok()?;
-            (number > 0).then_some(word.as_str())
-        }
-        _ => None,
-    }
+/// Returns the negative number in `words` that clap takes for options, of which it names the first.
+fn negative_number<'a>(error: &clap::Error, words: &'a [OsString]) -> Option<&'a str> {
+    let Some(ContextValue::String(first)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_digit = first.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument && is_digit;
+    // -0 is short for --null.
+    let is_meant = |word: &&str| {
+        word.starts_with(first.as_str()) && word.parse::<f64>().is_ok_and(|number| number < 0.0)
+    };
+    words
+        .iter()
+        .filter_map(|word| word.to_str())
+        .find(is_meant)
+        .filter(|_| is_unknown)
 }
 
 /// Returns clap's message without its advice, on one line.
@@ -511,81 +515,83 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// Command lines that are refused.
+    const REFUSED: &[&str] = &[
+        "",
+        "server",
+        "admin node",
+        "no-such-command",
+        "backup --no-such-option",
+        "bakcup /home",
+        "res /home",
+        "arch",
+        "admin nod list",
+        "admin nodes list",
+        "admin events",
+        "admin eventt",
+        "admin eventt lst",
+        "admin evnts",
+        "eventt",
+        "evnts",
+        "schedule defin",
+        "agent schedule",
+        "agent schedule define",
+        "admin event shw 3",
+        "admin --server /srv schedules lst",
+        "schedule list",
+        "node list --json",
+        "admin restore /home",
+        "status list",
+        "archives list",
+        "query filespace",
+        "q",
+        "version",
+        "selective /home",
+        "incremental",
+        "login",
+        "config",
+        "run",
+        "server strt",
+        "verson",
+        "define nightly",
+        "admin optionset delete LINUX",
+        "admin schedule remove nightly",
+        "admin volume labl",
+        "admin node ls",
+        "admin pool show",
+        "archives ls",
+        "admin schedule set",
+        "admin node update",
+        "admin node del",
+        "admin node register",
+        "admin event stop",
+        "admin event show cmd1",
+        "events",
+        "schedules",
+        "libraries",
+        "sched",
+        "admin run n1 backup /etc",
+        "admin run n1 backup --full /etc",
+        "admin run n1 --",
+        "hsm recal /data",
+        "backup /home --compresion 3",
+        "backup /home --compression 20",
+        "backup /home --resourceutilization many",
+        "find x --limit 0",
+        "find x --limit -50",
+        "backup --filelist /tmp/list /home",
+        "restore",
+        "restore /x --at the-day-before",
+        "restore /x --replace perhaps",
+        "list --recursive",
+        "enroll localhost",
+        "admin --server /srv node add bert --expires soon",
+        "backup /home --quiet --verbose",
+    ];
+
     #[test]
     fn a_refusal_names_the_thing_and_the_next_step() {
-        let lines = [
-            "",
-            "server",
-            "admin node",
-            "no-such-command",
-            "backup --no-such-option",
-            "bakcup /home",
-            "res /home",
-            "arch",
-            "admin nod list",
-            "admin nodes list",
-            "admin events",
-            "admin eventt",
-            "admin eventt lst",
-            "admin evnts",
-            "eventt",
-            "evnts",
-            "schedule defin",
-            "agent schedule",
-            "agent schedule define",
-            "admin event shw 3",
-            "admin --server /srv schedules lst",
-            "schedule list",
-            "node list --json",
-            "admin restore /home",
-            "status list",
-            "archives list",
-            "query filespace",
-            "q",
-            "version",
-            "selective /home",
-            "incremental",
-            "login",
-            "config",
-            "run",
-            "server strt",
-            "verson",
-            "define nightly",
-            "admin optionset delete LINUX",
-            "admin schedule remove nightly",
-            "admin volume labl",
-            "admin node ls",
-            "admin pool show",
-            "archives ls",
-            "admin schedule set",
-            "admin node update",
-            "admin node del",
-            "admin node register",
-            "admin event stop",
-            "admin event show cmd1",
-            "events",
-            "schedules",
-            "libraries",
-            "sched",
-            "admin run n1 backup /etc",
-            "admin run n1 backup --full /etc",
-            "admin run n1 --",
-            "hsm recal /data",
-            "backup /home --compresion 3",
-            "backup /home --compression 20",
-            "backup /home --resourceutilization many",
-            "find x --limit 0",
-            "find x --limit -5",
-            "backup --filelist /tmp/list /home",
-            "restore",
-            "restore /x --at the-day-before",
-            "restore /x --replace perhaps",
-            "list --recursive",
-            "enroll localhost",
-            "admin --server /srv node add bert --expires soon",
-            "backup /home --quiet --verbose",
-        ];
-        let refusals = lines.map(refusal).join("\n");
+        let refusals = REFUSED.iter().map(|line| refusal(line)).collect::<Vec<_>>().join("\n");
         insta::assert_snapshot!(refusals);
     }
 

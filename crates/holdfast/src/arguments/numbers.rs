@@ -25,11 +25,11 @@ pub(super) fn plain_reason(source: &(dyn Error + 'static)) -> Option<String> {
 fn rule(text: &str) -> Option<String> {
     let (number, bounds) = text.split_once(" is not in ")?;
     let (first, last) = bounds.split_once("..")?;
-    let last = last.strip_prefix('=').unwrap_or(last);
+    let (last, beyond) = last.strip_prefix('=').map_or((last, 1), |last| (last, 0));
     let [number, low, high] = [number, first, last].map(|part| part.parse::<i128>().ok());
     let (number, low, high) = (number?, low?, high?);
     Some(match LARGEST.contains(&high) {
-        false => format!("the number must be from {low} to {high}"),
+        false => format!("the number must be from {low} to {}", high - beyond),
         true if number < low => format!("the number must be at least {low}"),
         true => format!("the number must be at most {high}"),
     })
@@ -43,6 +43,7 @@ mod tests {
     fn bounds_are_told_as_rules() {
         for (text, expected) in [
             ("0 is not in 1..=100", Some("the number must be from 1 to 100")),
+            ("0 is not in 1..100", Some("the number must be from 1 to 99")),
             ("0 is not in 1..=4294967295", Some("the number must be at least 1")),
             ("0 is not in 1..18446744073709551615", Some("the number must be at least 1")),
             ("4294967296 is not in 0..=4294967295", Some("the number must be at most 4294967295")),

@@ -89,11 +89,12 @@ pub(super) fn run(
         context.output.note("Nothing has happened yet.");
     } else {
         context.output.note("No event matches.");
-        if let Some(kind) = &filter.kind {
-            let others = admin.events(&LogFilter::default(), KINDS_LOOKED_AT)?;
-            if let Some(note) = kinds_note(kind, &others) {
-                context.output.note(&note);
-            }
+        // A server that cannot answer has no effect on the result.
+        if let Some(kind) = &filter.kind
+            && let Ok(newest) = admin.events(&LogFilter::default(), KINDS_LOOKED_AT)
+            && let Some(note) = kinds_note(kind, &newest)
+        {
+            context.output.note(&note);
         }
     }
     if let Some(note) = cut_note(events.len(), limit) {
@@ -105,10 +106,14 @@ pub(super) fn run(
 /// Returns what is said about `kind`, if none of the newest events of the log is of this kind.
 fn kinds_note(kind: &str, newest: &[Event]) -> Option<String> {
     let kinds: BTreeSet<&str> = newest.iter().map(|event| event.action.as_str()).collect();
-    let is_known = kinds.iter().any(|known| known.contains(kind));
+    let wanted = kind.to_ascii_lowercase();
+    let is_known = kinds.iter().any(|known| known.to_ascii_lowercase().contains(&wanted));
     let kinds: Vec<&str> = kinds.into_iter().collect();
     (!is_known && !kinds.is_empty()).then(|| {
-        format!("Kinds of the last events, of which --kind takes a part: {}.", kinds.join(", "))
+        format!(
+            "--kind takes a part of a kind; the last events are of these kinds: {}.",
+            kinds.join(", ")
+        )
     })
 }
 
@@ -144,6 +149,7 @@ mod tests {
         let note = kinds_note("nonsense", &newest).expect("a note");
         assert!(note.ends_with(": node added, node locked."), "{note}");
         assert_eq!(kinds_note("lock", &newest), None, "other conditions leave the events out");
+        assert_eq!(kinds_note("LOCK", &newest), None);
         assert_eq!(kinds_note("nonsense", &[]), None);
     }
 }
