@@ -14,17 +14,32 @@ use crate::error::CommandError;
 /// The users of the machine. Those of a directory service are not there, and are shown by number.
 const USERS: &str = "/etc/passwd";
 const ROOT: u32 = 0;
+/// Name of the file that shows to whom the files of root belong.
+const PROBE: &str = ".holdfast-owner";
 
 /// Refuses root to a command that makes files in `folder`, if the server there is another user's.
 pub(crate) fn check(folder: &Path) -> Result<(), CommandError> {
     // An absent folder is made, and belongs to whoever makes it. Other errors are for the command.
     let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
-    let owner = owner(&folder.join(CONFIG_FILE)).or_else(|| owner(folder)).unwrap_or(ROOT);
-    if owner == ROOT || !sys::process::is_root() {
+    // A folder that root has given away, or a server.toml that a person has replaced, makes no
+    // server of another user: both must be that user's.
+    let owners = [owner(&folder.join(CONFIG_FILE)), owner(folder)];
+    let Some(owner) = owners.into_iter().flatten().next() else { return Ok(()) };
+    if owners.contains(&Some(ROOT)) || !sys::process::is_root() || gives_away(folder) {
         return Ok(());
     }
     let users = fs::read_to_string(USERS).unwrap_or_default();
     Err(refusal(folder, owner, name_in(&users, owner)))
+}
+
+/// Returns whether the file system gives the files of root to another user, as NFS may do, and as
+/// a mount with an option for the owner does.
+fn gives_away(folder: &Path) -> bool {
+    let probe = folder.join(PROBE);
+    let made = fs::File::create_new(&probe).and_then(|file| file.metadata());
+    // A file that stays is empty, and in nobody's way.
+    drop(fs::remove_file(&probe));
+    made.is_ok_and(|made| made.uid() != ROOT)
 }
 
 /// Returns the name of a user in the text of [`USERS`].
@@ -45,7 +60,9 @@ fn refusal(folder: &Path, owner: u32, name: Option<&str>) -> CommandError {
     );
     let hint = match name {
         Some(name) => format!("run it as this user: 'runuser -u {name} -- holdfast ...'"),
-        None => "run it as this user".to_owned(),
+        None => format!(
+            "run it as this user, or give the folder to root first: 'chown -R root {folder}'"
+        ),
     };
     CommandError::new(refusal).with_hint(hint)
 }

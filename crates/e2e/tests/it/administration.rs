@@ -91,7 +91,7 @@ fn a_user_without_rights_is_told_who_has_them() {
     let admin = admin.says("needs root; run the command with sudo");
     assert!(!admin.stderr.contains("is the server running"), "{admin}");
     let server = refused(&["server", "run", dir]);
-    let server = server.says("server.toml cannot be read; run the command as root");
+    let server = server.says("server.toml cannot be read; run the command as the owner");
     assert!(!server.stderr.contains("no server yet"), "{server}");
     let (home, tree) = (scene.node.home().to_str().unwrap(), scene.tree.to_str().unwrap());
     for command in ["backup", "restore"] {

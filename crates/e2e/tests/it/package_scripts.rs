@@ -107,17 +107,32 @@ fn a_purge_ends_where_the_folder_of_the_server_is_a_mount_point() {
     };
     fs::write(mount.path().join("server.toml"), "").expect("is written");
     let said = purged.purge("true");
-    assert!(said.contains("stays, because it could not be removed"), "{said}");
+    assert!(said.contains("could not be removed, and stays"), "{said}");
     assert!(!purged.folder.join("server.toml").is_file());
 }
 
 #[test]
 fn a_purge_removes_the_data_that_a_link_leads_to() {
     let mut purged = Purged::new();
+    fs::write(purged.folder.join("server.toml"), "").expect("is written");
     let link = purged.scratch.join("link");
     symlink(&purged.folder, &link).expect("is made");
     let folder = std::mem::replace(&mut purged.folder, link);
     assert_eq!(purged.purge("true"), "");
     assert!(!folder.is_dir());
+    assert!(!purged.folder.is_symlink());
+}
+
+/// A link may lead to a folder of others, in which no server was ever made.
+#[test]
+fn a_purge_keeps_what_a_link_leads_to_if_no_server_is_there() {
+    let mut purged = Purged::new();
+    fs::write(purged.folder.join("letter"), "").expect("is written");
+    let link = purged.scratch.join("link");
+    symlink(&purged.folder, &link).expect("is made");
+    let folder = std::mem::replace(&mut purged.folder, link);
+    let said = purged.purge("true");
+    assert!(said.contains("is not the folder of a server"), "{said}");
+    assert!(folder.join("letter").is_file());
     assert!(!purged.folder.is_symlink());
 }

@@ -265,9 +265,7 @@ pub struct Credentials {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "; if there is no server yet, 'holdfast server init' makes one",
-        io::ErrorKind::PermissionDenied => {
-            "; run the command as root, or as the owner of the server's folder"
-        }
+        io::ErrorKind::PermissionDenied => "; run the command as the owner of the server's folder",
         _ => "",
     }
 }

@@ -57,12 +57,13 @@ fn add(
     let own = command.get_arguments().filter(is_new);
     lines.extend(own.filter_map(|argument| line(&condition, argument)));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-        let word = inner.get_name();
         let about = description(inner.get_about());
-        lines.push(format!("complete -c holdfast{condition} -f -a {word}{about}"));
-        let longer = format!("{name} {word}").trim_start().to_owned();
-        commands.push(quoted(&longer));
-        add(root, inner, &longer, commands, lines);
+        for word in inner.get_name_and_visible_aliases() {
+            lines.push(format!("complete -c holdfast{condition} -f -a {word}{about}"));
+            let longer = format!("{name} {word}").trim_start().to_owned();
+            commands.push(quoted(&longer));
+            add(root, inner, &longer, commands, lines);
+        }
     }
 }
 
