@@ -65,7 +65,7 @@ pub(crate) fn collect(
         )?,
         volumes: volumes.map(|volume| (volume.name, volume.errors)).collect(),
         tasks: tasks(catalog.task_runs(None, RUNS)?),
-        clock_doubt: clock::check(store)?.map(|refusal| refusal.to_string()),
+        distrusts_clock: !clock::is_trusted(store)?,
         copy: copy(store, memory, &nodes),
         damaged_packs: damaged.map(|usage| usage.packs).sum(),
         certificates: certificates(store),

@@ -24,8 +24,8 @@ pub(crate) struct Facts {
     pub(crate) volumes: Vec<(String, u32)>,
     /// The last run of each task that has ended.
     pub(crate) tasks: Vec<TaskFacts>,
-    /// Reason why the server does not trust its clock.
-    pub(crate) clock_doubt: Option<String>,
+    /// True if the server does not trust its clock.
+    pub(crate) distrusts_clock: bool,
     /// Time of the newest copy of the catalogue; `None` if nobody can list the copies.
     pub(crate) copy: CopyFacts,
     pub(crate) damaged_packs: u64,

@@ -69,8 +69,7 @@ pub(crate) fn assess(facts: &Facts, settings: &AlertSettings) -> Assessment {
     for pool in &facts.pools {
         assessment.findings.extend(of_pool(pool, facts.now, settings));
     }
-    let is_full = |found: &Finding| found.kind == Kind::PoolFull;
-    if facts.refuses_data && !assessment.findings.iter().any(is_full) {
+    if facts.refuses_data && settings.pool_percent > 0 {
         let text = "the server refuses new data, because no pool has room for it".to_owned();
         assessment.findings.push(service(Kind::PoolFull, SERVER, text));
     }
@@ -275,9 +274,10 @@ fn of_server(facts: &Facts, settings: &AlertSettings) -> Vec<Finding> {
             found.push(service(Kind::ServerCertificate, what, text));
         }
     }
-    if let Some(reason) = &facts.clock_doubt {
-        let text = format!("nothing expires, and schedules wait: {}", plain(reason));
-        found.push(service(Kind::TaskFailed, "clock", text));
+    if facts.distrusts_clock {
+        let text = "nothing expires, and schedules wait, because the server does not trust its \
+                    clock; 'expiration refused' in 'holdfast admin log' says why";
+        found.push(service(Kind::TaskFailed, "clock", text.to_owned()));
     }
     for task in facts.tasks.iter().filter(|task| task.has_failed) {
         let ended = time(&settings.zone, task.ended);

@@ -36,11 +36,13 @@ fn look(store: &Store, recorded: bool) -> bool {
         return recorded;
     }
     let (what, details) = event(refuses);
-    tracing::warn!(details, "{what}");
     match store.record(what, details.to_owned()) {
-        Ok(()) => refuses,
+        Ok(()) => {
+            tracing::warn!(details, "{what}");
+            refuses
+        }
         Err(error) => {
-            tracing::warn!(%error, "cannot record whether the pools are full");
+            tracing::warn!(%error, what, "an event of the pools cannot be recorded");
             recorded
         }
     }

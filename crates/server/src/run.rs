@@ -238,8 +238,6 @@ pub async fn run(
     let work_in =
         |line| tokio::spawn(timetable::work_by_itself(Arc::clone(&store), line, stop.clone()));
     let (working, obeying) = (work_in(Line::Planned), work_in(Line::Asked));
-    let beating = beat_by_itself(Arc::clone(&store));
-    let watching = watch_by_itself(Arc::clone(&store));
     let work = async { work.await.map_err(RunError::Beside) };
     let all = async { tokio::try_join!(nodes, admin, work).map(|_| ()) };
     let limit = async {
@@ -250,8 +248,8 @@ pub async fn run(
     tokio::select! {
         served = all => served?,
         // A server that others have declared dead can commit nothing any more.
-        lost = beating => return Err(lost),
-        lost = watching => return Err(lost),
+        lost = beat_by_itself(Arc::clone(&store)) => return Err(lost),
+        lost = watch_by_itself(Arc::clone(&store)) => return Err(lost),
         () = limit => tracing::warn!("sessions did not end in time and were cut off"),
     }
     // No thread may use the store after it is closed, or keep the catalogue open.

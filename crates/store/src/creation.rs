@@ -7,8 +7,8 @@ use catalog::{Location, Pools as _};
 use pool::PoolSpec;
 
 use crate::folder::config::{
-    CA_CERTIFICATE, CA_KEY, CATALOG_FILE, Config, ConfigError, Credentials, InitError, MASTER_KEY,
-    check_empty, make_empty,
+    CA_CERTIFICATE, CA_KEY, CATALOG_FILE, CONFIG_FILE, Config, ConfigError, Credentials, InitError,
+    MASTER_KEY, check_empty, make_empty,
 };
 use crate::folder::database;
 use crate::folder::secrets::MASTER_BYTES;
@@ -63,7 +63,7 @@ pub fn init(
     make_empty(folder)?;
     let filled = fill(folder, credentials, &config, &first);
     if filled.is_err() {
-        clear(folder);
+        clear(folder, &first.folder);
     }
     filled.map(|()| config)
 }
@@ -97,10 +97,22 @@ fn fill(
 
 /// Removes what [`fill`] has made in `folder`, so that the same command can be given again. If
 /// something cannot be removed, that command says that the folder is not empty.
-fn clear(folder: &Path) {
+fn clear(folder: &Path, pool: &Path) {
+    // A folder that is not empty stays. The folder of the pool may lie some levels below.
+    for made in pool.ancestors().take_while(|made| *made != folder && made.starts_with(folder)) {
+        drop(std::fs::remove_dir(made));
+    }
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        let is_own = [CA_KEY, CA_CERTIFICATE, MASTER_KEY, CONFIG_FILE].contains(&&*name)
+            || name.starts_with(CATALOG_FILE)
+            || name.starts_with(".holdfast-");
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // Somebody else may have put a file here meanwhile.
+        if !is_own && !is_folder {
+            continue;
+        }
         // A pool in the server's folder has no packs yet.
         let removed =
             if is_folder { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };

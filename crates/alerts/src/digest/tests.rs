@@ -94,7 +94,7 @@ fn facts() -> Facts {
         refuses_data: false,
         volumes: Vec::new(),
         tasks: Vec::new(),
-        clock_doubt: None,
+        distrusts_clock: false,
         copy: CopyFacts::Taken(hours_ago(3)),
         damaged_packs: 0,
         certificates: Vec::new(),

@@ -36,7 +36,7 @@ fn facts() -> Facts {
         domains: Vec::new(),
         volumes: Vec::new(),
         tasks: Vec::new(),
-        clock_doubt: None,
+        distrusts_clock: false,
         copy: CopyFacts::Unknown,
         damaged_packs: 0,
         certificates: Vec::new(),
@@ -161,11 +161,12 @@ fn a_pool_is_there_has_room_and_no_errors() {
     let text = "pool PRIMARY is full by 90 %";
     check(&with(PoolFacts { bytes: 90, ..pool() }), &[(Kind::PoolFull, text)]);
     check(&with(PoolFacts { bytes: 90, bytes_max: 0, ..pool() }), &[]);
-    // A large record may be refused by a small pool that is not so full yet.
+    // A large record may be refused by a small pool that is not so full yet. A pool that is full
+    // hides no refusal: it may be a copy pool.
     let refuses = |bytes| Facts { refuses_data: true, ..with(PoolFacts { bytes, ..pool() }) };
-    check(&refuses(90), &[(Kind::PoolFull, text)]);
-    let text = "the server refuses new data, because no pool has room for it";
-    check(&refuses(80), &[(Kind::PoolFull, text)]);
+    let refused = "the server refuses new data, because no pool has room for it";
+    check(&refuses(90), &[(Kind::PoolFull, text), (Kind::PoolFull, refused)]);
+    check(&refuses(80), &[(Kind::PoolFull, refused)]);
     let today = NOW.0 / DAY_MICROS;
     let text = "pool PRIMARY will be full on 2023-11-24, if it grows as it did";
     let grown = PoolFacts { days: vec![(today - 5, 25)], ..pool() };
@@ -221,9 +222,9 @@ fn the_server_has_its_own_state() {
         &[(Kind::TaskFailed, "the task 'expire' failed on 2023-11-14 21:13: no space")],
     );
     // The task of expiration does not even begin.
-    let text = "nothing expires, and schedules wait: the clock was set back";
-    let clock_doubt = Some("the clock was set back".to_owned());
-    check(&Facts { clock_doubt, ..facts() }, &[(Kind::TaskFailed, text)]);
+    let text = "nothing expires, and schedules wait, because the server does not trust its clock; \
+                'expiration refused' in 'holdfast admin log' says why";
+    check(&Facts { distrusts_clock: true, ..facts() }, &[(Kind::TaskFailed, text)]);
 }
 
 #[test]

@@ -230,7 +230,11 @@ fn alerts_at_risk(
     let rows = call.desk.store().catalog.alerts(open, None, LOOKED_AT_MAX)?;
     let numbering = call.desk.numbering(&call.caller);
     let risk = |row: AlertRow| {
-        let kind = Kind::of_name(&row.kind).filter(|kind| ALERTS.contains(kind))?;
+        // Full pools are found here as they stand now. A refusal of new data is known by its alert.
+        let is_risk = |kind: &Kind| {
+            ALERTS.contains(kind) || (*kind == Kind::PoolFull && row.object == "the server")
+        };
+        let kind = Kind::of_name(&row.kind).filter(is_risk)?;
         let is_seen = call.caller.may(Area::Alerts, Right::Read, names.subject(&row));
         let node = names.node(&row);
         let number = numbering.shown(NumberKind::Alert, row.number);

@@ -82,7 +82,7 @@ pub fn is_trusted(store: &Store) -> Result<bool, StoreError> {
 }
 
 /// Compares the server's clock with the record of time, and keeps the record.
-pub fn check(store: &Store) -> Result<Option<Refusal>, StoreError> {
+pub(super) fn check(store: &Store) -> Result<Option<Refusal>, StoreError> {
     check_at(store, &read())
 }
 

@@ -659,12 +659,12 @@ impl Round<'_> {
     }
 }
 
-/// Fails because no pool has room for the live data of any pack, of which there are at least
-/// `bytes`.
+/// Fails because no pool has room for the live data of any pack, of which the smallest part has
+/// `bytes` before compression.
 fn no_room(bytes: u64) -> Result<BTreeSet<PackNumber>, StoreError> {
     Err(StoreError::no_space(format!(
-        "no pool has room to write live data again, at least {}, so that packs with dead data \
-         stay; make room on the disk of a pool, or give it a next pool for a while",
+        "no pool has room to write live data again (at least {} before compression), so packs \
+         with dead data stay; make room on the disk of a pool, or give it a next pool for a while",
         counted(bytes, "byte")
     )))
 }

@@ -128,7 +128,8 @@ fn a_query_takes_its_names_from_a_list() {
     let (site, all) = stored();
     let option = list(&site, &format!("{0}/st*r\n{0}/below/x\n{0}/absent\n", site.tree()));
     for query in ["ar", "ba"] {
-        let absent = format!("ANS1092W No stored object has the name '{}/absent'", site.tree());
+        let absent =
+            format!("ANS1092W The query finds nothing under the name '{}/absent'", site.tree());
         let shown = site.dsmc(&["q", query, &option, "-json"]).expect(&[8]).says(&absent);
         assert_eq!(files_of(&site, &shown), ["below/x", "st*r"], "{query}");
         let both = [format!("{}/x", site.tree()), format!("{}/absent", site.tree())];

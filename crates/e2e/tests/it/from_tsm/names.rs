@@ -415,10 +415,12 @@ fn names_through_a_link_stand_for_what_it_leads_to() {
         let rule = format!("Node BERT may read the backups at {top}\n");
         site.dsmc(&["set", "access", "backup", files, "bert"]).expect(&[0]).says(&rule);
     }
-    site.dsmc(&["expire", &named, "-noprompt"]).expect(&[0]);
-    site.dsmc(&["q", "ba", path]).expect(&[8]);
-    site.dsmc(&["delete", "archive", &all, "-noprompt"]).expect(&[0]);
-    site.dsmc(&["q", "ar", path]).expect(&[8]);
+    // A deletion follows no link.
+    let leads = "leads through a symbolic link to";
+    site.dsmc(&["expire", &named, "-noprompt"]).expect(&[12]).says(leads);
+    site.dsmc(&["delete", "archive", &all, "-noprompt"]).expect(&[12]).says(leads);
+    site.dsmc(&["q", "ba", path]).expect(&[0]);
+    site.dsmc(&["q", "ar", path]).expect(&[0]);
 }
 
 /// A file that was stored before a link took the place of its directory keeps its name.
@@ -437,4 +439,8 @@ fn a_stored_name_stands_for_itself_after_a_link_took_its_place() {
     let rows = site.dsmc(&["q", "ba", &all, "-json"]).expect(&[0]).json_lines();
     let paths: Vec<_> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
     assert_eq!(paths, [old.join("letter").to_str().unwrap()]);
+    // The second expiration finds nothing active there any more, and ends nothing elsewhere.
+    site.dsmc(&["expire", &all, "-noprompt"]).expect(&[0, 8]);
+    site.dsmc(&["expire", &all, "-noprompt"]).expect(&[12]).says("ANS1302E");
+    site.dsmc(&["q", "ba", new.join("letter").to_str().unwrap()]).expect(&[0]);
 }

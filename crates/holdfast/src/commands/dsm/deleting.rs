@@ -107,6 +107,10 @@ impl Deletion {
     /// Adds a version that the name with this index stands for. Returns its path, if it is deleted
     /// by itself.
     fn add(&mut self, index: usize, spec: &Spec, object: StoredObject) -> Option<Vec<u8>> {
+        // The server is asked for what a link leads to, too. Only what has the name is deleted.
+        if !spec.names(&object.path, true) {
+            return None;
+        }
         self.is_found[index] = true;
         if !object.is_directory() {
             return Some(object.path);
@@ -194,11 +198,11 @@ fn backup_orders(
             })?;
             paths.dedup();
         }
-        if !found.is_found[index] && !filter.is_open() {
+        let (active, inactive) = states;
+        if !found.is_found[index] && !(filter.is_open() && active) {
             // A name that only the options of the command leave out is no wrong name.
             found.is_found[index] = has_any(client, spec, descends, filter)?;
         }
-        let (active, inactive) = states;
         let order = |path| DeleteOptions {
             path,
             filespace: spec.filespace.clone(),
@@ -314,7 +318,7 @@ fn images(
     Ok(code)
 }
 
-/// Returns true if an image of this state is to be deleted.
+/// Returns true if a version or an image of this state is to be deleted.
 fn is_meant(is_active: bool, (active, inactive): (bool, bool)) -> bool {
     if is_active { active } else { inactive }
 }

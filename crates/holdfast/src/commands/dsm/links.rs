@@ -1,8 +1,9 @@
 //! Names that lead through symbolic links.
 //!
 //! A backup follows the links above an object, and stores the object under its name without them.
-//! So a name through a link stands for that object, unless something is stored under the name as it
-//! is written, from a time when a directory was there.
+//! So a name through a link stands for that object, unless something is stored below its directory
+//! as it is written, from a time when no link was there. A command that deletes or expires follows
+//! no link: given again, it would delete what the link leads to.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,6 +16,7 @@ use dsm::client::{Action, Spec};
 use super::session::Session;
 use super::stored::{self, Filter};
 use crate::error::CommandError;
+use crate::output;
 use crate::path::bytes;
 
 /// Returns the names of a command under which the server has their objects. `filter` chooses the
@@ -58,33 +60,47 @@ fn directory_of(
     filter: &Filter,
 ) -> Result<Vec<u8>, CommandError> {
     let real = without_links(&spec.directory);
-    if real != spec.directory {
-        for filter in filters(session, client, filter)? {
-            if stored::is_stored_below(client, spec, &filter)? {
-                return Ok(spec.directory.clone());
-            }
+    if real == spec.directory {
+        return Ok(real);
+    }
+    for filter in filters(session, client, filter)? {
+        if stored::is_stored_below(client, spec, &filter)? {
+            return Ok(spec.directory.clone());
         }
+    }
+    if matches!(session.action(), Action::DeleteBackup | Action::DeleteArchive | Action::Expire) {
+        let (written, real) = (model::escaped(&spec.directory), model::escaped(&real));
+        output::say(&format!(
+            "'{written}' leads through a symbolic link to '{real}'; what is stored there has to be \
+             named by this path"
+        ));
+        return Ok(spec.directory.clone());
     }
     Ok(real)
 }
 
-/// Returns the choices of versions of a command: one for each archive, or the one about backups.
+/// Returns the choices of versions of a command: the one about backups, or one for each archive. A
+/// rule of access is about either.
 fn filters(
     session: &Session<'_>,
     client: &Client,
     filter: &Filter,
 ) -> Result<Vec<Filter>, CommandError> {
+    let action = session.action();
     let is_about_archives = matches!(
-        session.action(),
+        action,
         Action::QueryArchive | Action::Retrieve | Action::DeleteArchive | Action::SetEvent
     );
+    let mut filters = Vec::new();
     if !is_about_archives {
-        return Ok(vec![filter.clone()]);
+        filters.push(filter.clone());
     }
-    let archives = stored::archives(session, client)?.into_iter();
-    Ok(archives
-        .map(|archive| Filter { archive: Some(archive.number), ..Filter::default() })
-        .collect())
+    if is_about_archives || action == Action::SetAccess {
+        let of_archive = |number| Filter { archive: Some(number), ..Filter::default() };
+        let archives = stored::archives(session, client)?.into_iter();
+        filters.extend(archives.map(|archive| of_archive(archive.number)));
+    }
+    Ok(filters)
 }
 
 /// Returns the path of a directory without links. Parts at its end that are not there stay as they

@@ -114,7 +114,7 @@ impl Summary {
             session.say(&format!("Files: {files}  Directories: {directories}  Size: {bytes}"));
         }
         for name in absent {
-            session.complain(&format!("ANS1092W No stored object has the name '{name}'"));
+            session.complain(&format!("ANS1092W The query finds nothing under the name '{name}'"));
         }
         if absent.is_empty() { DONE } else { WARNED }
     }

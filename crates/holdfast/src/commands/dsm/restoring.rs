@@ -70,7 +70,10 @@ fn of_list(
     client: &Client,
     filter: &Filter,
 ) -> Result<(Vec<Batch>, Vec<Vec<u8>>), CommandError> {
-    let lines = links::follow_all(session, client, &stored::named(session)?, filter)?;
+    let written = stored::named(session)?;
+    let lines = links::follow_all(session, client, &written, filter)?;
+    let names: BTreeMap<Vec<u8>, Vec<u8>> =
+        lines.iter().map(Spec::path).zip(written.iter().map(Spec::path)).collect();
     let paths: Vec<Vec<u8>> = lines.iter().map(Spec::path).collect();
     let destination = session.command.operands.first().map(Vec::as_slice);
     let layout = layout(destination, paths.iter().map(Vec::as_slice))?;
@@ -96,7 +99,8 @@ fn of_list(
             batches.extend(in_layout(&layout, paths).map(within));
         }
     }
-    Ok((batches, absent))
+    let as_written = |path: Vec<u8>| names.get(&path).cloned().unwrap_or(path);
+    Ok((batches, absent.into_iter().map(as_written).collect()))
 }
 
 /// Returns the layout of the paths of a list below the destination of a command.

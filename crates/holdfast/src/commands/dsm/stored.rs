@@ -364,7 +364,7 @@ pub(super) fn tell_directories(session: &Session<'_>, count: usize) {
     let command = session.command.definition.name();
     output::say(&format!(
         "Directories that are named, and stay: {count}; '{command} DIRECTORY/ -subdir=yes' is for \
-         one with all in it"
+         all in one"
     ));
 }
 
