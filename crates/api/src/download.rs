@@ -141,8 +141,13 @@ fn ended(end: Result<io::Result<()>, oneshot::error::RecvError>) -> Answer<()> {
 /// Returns the problem for an error of making the bytes.
 fn problem(error: io::Error) -> Problem {
     let text = error.to_string();
+    let kind = match error.kind() {
+        // The caller has lost the right meanwhile.
+        io::ErrorKind::PermissionDenied => Kind::Forbidden,
+        _ => Kind::Unavailable,
+    };
     let of_store = error.into_inner().and_then(|inner| inner.downcast::<StoreError>().ok());
-    of_store.map_or_else(|| Problem::new(Kind::Unavailable, text), |error| (*error).into())
+    of_store.map_or_else(|| Problem::new(kind, text), |error| (*error).into())
 }
 
 /// Returns the answer with this body.

@@ -9,7 +9,7 @@ use totp_rs::{Builder, Totp};
 
 use crate::authentication::kind_of_place;
 use crate::desk::{Desk, origin};
-use crate::login_guesses::Place;
+use crate::login_guesses::{Place, PlaceKind};
 use crate::problem::{Kind, Problem};
 
 /// Length of a secret in bytes: that of the hash, as RFC 4226 recommends.
@@ -47,10 +47,10 @@ pub(crate) fn step(secret: &[u8], code: &str, now: ServerTime) -> Result<Option<
 
 /// Fails unless `code` is right for `person`, and was not used before. A person without a second
 /// factor needs no code. Guesses from strange places do not slow attempts from places at which the
-/// person has signed in.
+/// person has signed in, nor those of a caller who is known to be the person: `is_own`.
 pub(crate) fn check(
     desk: &Desk,
-    address: Option<IpAddr>,
+    (address, is_own): (Option<IpAddr>, bool),
     person: &Person,
     code: Option<&str>,
 ) -> Result<(), Problem> {
@@ -64,7 +64,10 @@ pub(crate) fn check(
     let (guesses, now) = (&desk.guesses_of_codes, sys::clock::monotonic());
     let place = Place { login: person.id.to_string(), from: origin(address) };
     guesses.admit(&place, now).map_err(Problem::too_many)?;
-    let kind = kind_of_place(desk, guesses, &place, Some(person), now)?;
+    let kind = match is_own {
+        true => PlaceKind::Known,
+        false => kind_of_place(desk, guesses, &place, Some(person), now)?,
+    };
     guesses.admit_among_all(&place, kind, now).map_err(Problem::too_many)?;
     // The attempt counts before anybody looks at its code, as that with a password does.
     guesses.failed(&place, kind, now);

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use format::DamageError;
 use model::PackNumber;
 
+use crate::layout;
+
 /// Reason why a quantum could not be appended or made durable.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
@@ -15,8 +17,7 @@ pub enum AppendError {
          versions and reclaim their space"
     )]
     Full { folder: PathBuf },
-    /// The text has no number of the pack, as those who store data get it. The pack takes no more
-    /// quanta: everything appended to it since the last sync is lost. The
+    /// The pack takes no more quanta: everything appended to it since the last sync is lost. The
     /// next append begins a new pack.
     #[error("a pack of the pool cannot be written")]
     Failed { pack: PackNumber, source: io::Error },
@@ -42,6 +43,22 @@ impl AppendError {
             _ => Self::Failed { pack, source },
         }
     }
+
+    /// Returns the text with its causes for those who store data. It has no number of a pack.
+    pub fn without_numbers(&self) -> String {
+        let text = model::chain(self);
+        match self {
+            Self::Failed { pack, .. } => unnumbered(*pack, &text),
+            _ => text,
+        }
+    }
+}
+
+/// Returns the text of an error at a pack without the number of the pack, which stores name in the
+/// addresses of their errors.
+pub(crate) fn unnumbered(pack: PackNumber, text: &str) -> String {
+    let path = layout::path(Path::new(""), pack);
+    text.replace(&*path.to_string_lossy(), "PACK")
 }
 
 /// Reason why a chunk could not be read.
@@ -77,7 +94,10 @@ impl ReadError {
             Self::Volume { reason, .. } => {
                 format!("the data is on a volume that is not available: {reason}")
             }
-            Self::Disk { source, .. } => format!("the stored data cannot be read: {source}"),
+            Self::Disk { pack, source } => {
+                let text = unnumbered(*pack, &source.to_string());
+                format!("the stored data cannot be read: {text}")
+            }
         }
     }
 
@@ -112,8 +132,11 @@ mod tests {
     #[test]
     fn a_reason_for_those_who_store_data_has_no_number() {
         let (pack, index) = (PackNumber(7_777), 8_888);
-        let timeout = || io::Error::from(io::ErrorKind::TimedOut);
-        let unwritten = AppendError::Failed { pack, source: timeout() }.to_string();
+        let timeout = || {
+            let path = layout::path(Path::new("site"), pack);
+            io::Error::other(format!("PUT {} failed", path.display()))
+        };
+        let unwritten = AppendError::Failed { pack, source: timeout() }.without_numbers();
         assert!(!unwritten.contains(char::is_numeric), "{unwritten}");
         for error in [
             ReadError::Missing { pack, index },

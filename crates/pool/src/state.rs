@@ -13,7 +13,7 @@ use lru::LruCache;
 use model::{NodeId, PackNumber, PoolId};
 
 use crate::disk;
-use crate::error::{AppendError, ReadError};
+use crate::error::{AppendError, ReadError, unnumbered};
 use crate::member::Member;
 use crate::numbers::{Numbers, Stock};
 use crate::open::{NewPackId, OpenPack, SyncPoint};
@@ -291,7 +291,10 @@ impl State {
             disk::note_pack(&*member.storage, pack, "write", &error);
         }
         let place = place_of(member);
-        let reason = format!("pack {pack} in {}: {error}", place.display());
+        tracing::error!(%pack, %error, "a pack cannot be written");
+        // Those who store data get the reason.
+        let text = unnumbered(pack, &error.to_string());
+        let reason = format!("a pack in {}: {text}", place.display());
         let error = AppendError::of_write(pack, &place, error);
         let is_full = matches!(error, AppendError::Full { .. });
         self.last_failure = WriteFailure { reason, is_full };

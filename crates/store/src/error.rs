@@ -88,7 +88,7 @@ impl StoreError {
 /// Converts each error of the catalogue to an error of the store.
 impl From<CatalogError> for StoreError {
     fn from(error: CatalogError) -> Self {
-        let text = model::chain(&error);
+        let text = error.without_numbers();
         match error {
             CatalogError::NotFound { .. } => Self::NotFound(text),
             CatalogError::Exists { .. } | CatalogError::Limit { .. } => Self::Conflict(text),

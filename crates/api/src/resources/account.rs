@@ -201,7 +201,7 @@ fn set_second_factor(call: &mut Call<Empty, Empty, Confirmation>) -> Answer<Empt
 fn remove_second_factor(call: &mut Call<Empty, Empty, Removal>) -> Answer<Empty> {
     let person = own(call)?;
     check_own(call, &person, &call.body.password)?;
-    second_factor::check(&call.desk, call.origin, &person, Some(&call.body.code))?;
+    second_factor::check(&call.desk, (call.origin, true), &person, Some(&call.body.code))?;
     let order = PersonChange { second_factor: Some(None), ..PersonChange::default() };
     change(call, &person, &order, "second factor removed")?;
     Ok(Empty {})

@@ -167,7 +167,7 @@ fn give_code(call: &mut Call<Empty, Empty, CodeBody>) -> Answer<SignInDocument> 
         Err(CatalogError::NotFound { .. }) => return Err(oidc::stale()),
         Err(error) => return Err(error.into()),
     };
-    second_factor::check(&desk, call.origin, &person, Some(&call.body.code))?;
+    second_factor::check(&desk, (call.origin, false), &person, Some(&call.body.code))?;
     finish(call, &person)
 }
 

@@ -54,7 +54,7 @@ pub(super) fn add(routes: &mut Routes) {
 fn begin(call: &mut Call<Empty, Empty, Credentials>) -> Answer<SignInDocument> {
     let Credentials { login, password, code } = &call.body;
     let person = check_password(&call.desk, call.origin, login, password)?;
-    second_factor::check(&call.desk, call.origin, &person, code.as_deref())?;
+    second_factor::check(&call.desk, (call.origin, false), &person, code.as_deref())?;
     open(call, &person, "with a password")
 }
 

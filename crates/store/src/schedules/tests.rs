@@ -528,7 +528,6 @@ fn a_cancellation_is_in_the_plan_until_the_window_closes_and_is_final() {
     }
 }
 
-/// A node that got the label of a schedule made up at once for a window before that.
 /// A wish about an event of last night reached the event of tonight.
 #[test]
 fn a_wish_about_one_event_leaves_the_next_one_of_its_schedule() {
@@ -570,6 +569,7 @@ fn a_wish_about_one_event_leaves_the_next_one_of_its_schedule() {
     assert_eq!(wish(), Some(Control::Cancel));
 }
 
+/// A node that got the label of a schedule made up at once for a window before that.
 #[test]
 fn a_node_follows_from_the_time_at_which_it_gets_the_label_or_the_domain() {
     let server = TestServer::new();

@@ -376,12 +376,16 @@ impl Sender<'_> {
     ) -> Result<(), StoreError> {
         let table = match self.store.pools.table(pack) {
             Ok(table) => table,
-            Err(error) => return self.send_damaged(pack, indexes, &error.without_numbers()),
+            Err(error) => {
+                tracing::error!(error = model::chain(&error), "a pack cannot be read");
+                return self.send_damaged(pack, indexes, &error.without_numbers());
+            }
         };
         debug_assert!(indexes.is_sorted_by(|a, b| a < b), "each chunk is sent once, in order");
         let mut rest = indexes;
         while let Some(&index) = rest.first() {
             let Some(at) = table.quantum_of(index) else {
+                tracing::error!(%pack, index, "a pack has no such chunk");
                 return self.send_damaged(pack, rest, "the server has the data no longer");
             };
             let quantum = table.quanta()[at];
