@@ -325,9 +325,9 @@ fn is_here(status: &ObjectStatus) -> bool {
         || status.allocated_bytes.saturating_mul(HELD_SHARE) >= status.stat.size
 }
 
-/// Returns the number of bytes that a backup reads of the file `name`: all but its holes, and
-/// nothing of a file that has migrated. Opening such a file might bring it back, so only a file
-/// that is here is asked where its holes are.
+/// Returns the number of bytes that a backup reads of the file `name`: all but its holes. A file
+/// that is not here has migrated or has little but holes; of both, what takes space counts.
+/// Opening a migrated file might bring it back, so only a file that is here is asked for its holes.
 fn data_bytes(directory: &Dir, name: &[u8], status: &ObjectStatus) -> u64 {
     let size = status.stat.size;
     if status.allocated_bytes >= size {

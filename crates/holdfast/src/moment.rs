@@ -303,7 +303,8 @@ mod tests {
             ("2026-10-25T02:00:00Z", "2026-10-25 03:00:00"),
             ("2026-03-29T01:00:00Z", "2026-03-29 03:00:00"),
         ] {
-            let time = server_time(time.parse().expect("a time"));
+            let time: Timestamp = time.parse().expect("a time");
+            let time = ServerTime(time.as_microsecond());
             assert_eq!(in_zone(time, "Europe/Berlin"), expected);
         }
         assert_eq!(in_zone(ServerTime::MAX, "Europe/Berlin"), "@9223372036854.000000000");

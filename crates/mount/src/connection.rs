@@ -47,7 +47,7 @@ impl Connection {
     }
 
     /// Asks the server. While it is away, waits and asks again. A key that the node has got since
-    /// it has connected may decrypt what could not be read, so that is asked for again, too.
+    /// this connection was made may decrypt what could not be read: that is asked for again, too.
     pub(crate) fn ask<T>(
         &self,
         question: impl Fn(&Line) -> Result<T, ClientError>,
@@ -75,6 +75,9 @@ impl Connection {
     /// Connects again, unless another thread has done that. Returns true if the connection is
     /// another one than `old`.
     fn renew(&self, old: &Line) -> bool {
+        if !Arc::ptr_eq(&self.line.read().client, &old.client) {
+            return true;
+        }
         let Ok(client) = (self.opener)() else { return false };
         let mut line = self.line.write();
         if Arc::ptr_eq(&line.client, &old.client) {

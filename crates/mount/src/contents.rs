@@ -69,8 +69,8 @@ impl Contents {
         Ok(content[to_usize(range.start)..to_usize(range.end)].to_vec())
     }
 
-    /// Returns the data of a stored file that `offset` lies in, or the next data after it, up to
-    /// the next hole.
+    /// Returns the range of the data of a stored file that `offset` lies in, or of the next data
+    /// after it, up to the next hole.
     pub(crate) fn data_from(
         &self,
         folder: &Folder,

@@ -139,6 +139,8 @@ impl Node {
         match self {
             Self::Directory { object, .. } => object.as_ref(),
             Self::Object { object, .. } => Some(object),
+            // The name was a directory, too, which protects what is in it.
+            Self::VersionsOf { newest, .. } if newest.stat.kind == Kind::Directory => Some(newest),
             _ => None,
         }
     }
@@ -160,7 +162,7 @@ impl Node {
                 };
                 FileAttr { mtime: time, ctime: time, ..of_image }
             }
-            Self::VersionsOf { newest, .. } => {
+            Self::VersionsOf { newest, .. } if newest.stat.kind != Kind::Directory => {
                 let readable = (newest.stat.mode & 0o444) >> 2;
                 FileAttr {
                     perm: newest.stat.mode & 0o777 | readable,
@@ -299,6 +301,20 @@ pub(crate) mod tests {
             let folder = Folder { filespace: filespace.into(), directory };
             assert_eq!(folder.path(&file("a", 1).name), expected.as_bytes());
         }
+    }
+
+    #[test]
+    fn a_directory_protects_what_is_in_it_among_versions_too() {
+        let folder = Arc::new(Folder { filespace: b"/".to_vec(), directory: DirPath::root() });
+        let perm = |kind| {
+            let object = file("a", 1);
+            let stat = Stat { kind, mode: 0o744, ..object.stat };
+            let newest = Arc::new(Object { stat, ..object });
+            let node = Node::VersionsOf { folder: Arc::clone(&folder), newest };
+            (node.attributes(INodeNo(9)).perm, node.object().is_some())
+        };
+        assert_eq!(perm(Kind::File), (0o755, false));
+        assert_eq!(perm(Kind::Directory), (0o744, true));
     }
 
     #[test]

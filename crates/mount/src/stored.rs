@@ -377,9 +377,10 @@ impl Filesystem for StoredFiles {
         }
     }
 
-    /// Opens a directory. Without this answer the kernel would save two questions for each
-    /// directory, but it would also keep every listing for as long as the directory's time is the
-    /// same. New backups change what `at/`, `images/` and `versions/` list, and leave their times.
+    /// Opens a directory. If this said that directories need not be opened (ENOSYS), the kernel
+    /// would ask two questions less for each, but it would keep each listing until the time of the
+    /// directory changes. New backups change what `at/`, `images/` and `versions/` list, but not
+    /// their times.
     fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.entries(inode) {
             Ok(entries) => {

@@ -198,9 +198,7 @@ impl Tree {
             match entries.binary_search_by(|entry| entry.name.cmp(&name)) {
                 // The directory that the filespace is mounted over, or on the way to it.
                 // A directory on the way to the filespace, or one whose root is not stored.
-                Ok(at)
-                    if node.object().is_none()
-                        && matches!(entries[at].node, Node::Directory { .. }) => {}
+                Ok(at) if node.object().is_none() && is_stored_directory(&entries[at].node) => {}
                 Ok(at) => entries[at].node = node,
                 Err(at) => entries.insert(at, TreeEntry { name, node }),
             }
@@ -273,8 +271,8 @@ impl Tree {
         Ok(versions.chunk_by(same_name).map(of_name).collect())
     }
 
-    /// Lists the versions of a file. If its name was a directory at other times, what is in that
-    /// follows.
+    /// Lists the versions of a file. If its name was a directory at other times, what that held is
+    /// listed, too.
     fn versions(
         &self,
         folder: &Arc<Folder>,
@@ -314,6 +312,11 @@ fn named_by_time(objects: Vec<Object>, show: fn(ServerTime) -> String) -> Vec<(V
         named.push((name.into_bytes(), object));
     }
     named
+}
+
+/// Returns true if a node shows what is in a stored directory.
+fn is_stored_directory(node: &Node) -> bool {
+    node.object().is_some_and(|object| object.stat.kind == Kind::Directory)
 }
 
 fn view_root(view: View) -> Node {
@@ -452,7 +455,7 @@ mod tests {
         let oldest = ("second 3".to_owned(), 3_000_007);
         let later = ("second 3.000009".to_owned(), 3_000_009);
         let last = ("second 4".to_owned(), 4_000_000);
-        assert_eq!(names(&[3_000_007]), [oldest.clone()]);
+        assert_eq!(names(&[3_000_007]), std::slice::from_ref(&oldest));
         assert_eq!(names(&[4_000_000, 3_000_009, 3_000_007]), [oldest, later, last]);
     }
 

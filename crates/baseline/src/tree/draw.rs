@@ -8,7 +8,7 @@
 //!    side on the disk are read together.
 //! 2. *How well does the data compress?* Stretches of small files side by side in a directory,
 //!    which a backup compresses together, and large files. Their chance is in proportion to their
-//!    bytes, so each byte of the tree has the same chance.
+//!    sizes, so each byte of the tree has the same chance; holes count as bytes.
 //! 3. *How much is there twice?* Sizes, by a digest of the size: all files of a drawn size. Two
 //!    files of equal content have equal sizes, so both are in the draw, or none.
 

@@ -94,8 +94,8 @@ impl RangeReader {
         Ok(())
     }
 
-    /// Returns the data of a file that `offset` lies in, or the next data after it, up to the next
-    /// hole. Returns `None` if a hole is all that follows. The version is as in
+    /// Returns the range of the data that `offset` lies in, or of the next data after it, up to the
+    /// next hole. Returns `None` if a hole is all that follows. The version is as in
     /// [`RangeReader::read`].
     pub fn data_from(
         &self,

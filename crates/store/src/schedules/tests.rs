@@ -761,7 +761,7 @@ fn work_of_the_server_ends_after_its_maximum_duration() {
     let server = TestServer::new();
     let store = &*server.store;
     let (schedule, planned) = ("scrub".to_owned(), ServerTime(1));
-    let key = catalog::EventKey { schedule, planned, node: None };
+    let key = EventKey { schedule, planned, node: None };
     let goes_on = |most| Errand::new(store, (&key, 1), most).goes_on(&|| serde_json::Value::Null);
     assert!(goes_on(None) && goes_on(Some(std::time::Duration::from_secs(60))));
     assert!(!goes_on(Some(std::time::Duration::ZERO)));

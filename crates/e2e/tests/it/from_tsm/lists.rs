@@ -31,19 +31,28 @@ fn list(site: &Site, lines: &str) -> String {
     format!("-filelist={}", path.display())
 }
 
-/// Makes a site that has archived and backed up files of which a name with a wildcard, or a name in
-/// a directory below, fits others. Returns it with the pattern of all files.
-fn stored() -> (Site, String) {
-    let site = Site::new(0);
+/// Plants files of which a name with a wildcard, or a name in a directory below, fits others.
+fn plant(site: &Site) {
     let tree = &site.scene.tree;
     fs::create_dir(tree.join("below")).unwrap();
     for name in ["st*r", "star", "x", "below/x"] {
         fs::write(tree.join(name), name).unwrap();
     }
-    let all = format!("{}/*", site.tree());
+}
+
+/// Stores everything of the tree, as a backup and as an archive.
+fn store(site: &Site) {
     for command in ["archive", "i"] {
-        site.dsmc(&[command, &all, "-su=yes"]).expect(&[0]);
+        site.dsmc(&[command, &format!("{}/*", site.tree()), "-su=yes"]).expect(&[0]);
     }
+}
+
+/// Makes a site with planted files that are stored. Returns it with the pattern of all files.
+fn stored() -> (Site, String) {
+    let site = Site::new(0);
+    plant(&site);
+    store(&site);
+    let all = format!("{}/*", site.tree());
     (site, all)
 }
 
@@ -125,7 +134,7 @@ fn braces_in_a_list_name_the_file_space() {
 
 #[test]
 fn a_query_takes_its_names_from_a_list() {
-    let (site, all) = stored();
+    let (site, _) = stored();
     let option = list(&site, &format!("{0}/st*r\n{0}/below/x\n{0}/absent\n", site.tree()));
     for query in ["ar", "ba"] {
         let absent =
@@ -161,18 +170,9 @@ fn listed_files_of_one_name_come_back_apart() {
     }
 }
 
-/// Stores everything of the tree, as a backup and as an archive.
-fn store(site: &Site) {
-    for command in ["archive", "i"] {
-        site.dsmc(&[command, &format!("{}/*", site.tree()), "-su=yes"]).expect(&[0]);
-    }
-}
-
-/// A site with planted files that are stored, and with every right to delete them.
-fn stored_site() -> Site {
-    let site = Site::new(0);
-    plant(&site);
-    store(&site);
+/// Makes a site with planted files that are stored, and with every right to delete them.
+fn deletable_site() -> Site {
+    let (site, _) = stored();
     for right in ["--archdelete", "--backdelete"] {
         site.scene.server.admin(&["node", "set", "anna", right, "yes"]);
     }
@@ -186,7 +186,7 @@ const ENDINGS: [(&[&str], &str); 3] =
 /// The command went past a wrong name without a word, and ended with exit code 0.
 #[test]
 fn an_absent_name_beside_others_is_told_and_they_go() {
-    let site = stored_site();
+    let site = deletable_site();
     let [file, absent] = ["x", "absent"].map(|name| format!("{}/{name}", site.tree()));
     let all = format!("{}/*", site.tree());
     let option = list(&site, &format!("{file}\n{absent}\n"));
@@ -208,7 +208,7 @@ fn an_absent_name_beside_others_is_told_and_they_go() {
 /// The directory was left out in silence, or by a hint at an option that a list does not take.
 #[test]
 fn a_named_directory_that_stays_is_told() {
-    let site = stored_site();
+    let site = deletable_site();
     let [below, file] = ["below", "x"].map(|name| format!("{}/{name}", site.tree()));
     for (command, query) in ENDINGS {
         let hint = format!("'{} {below}/ -subdir=yes' is for all in it", command.join(" "));
