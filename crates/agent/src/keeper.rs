@@ -81,25 +81,33 @@ pub fn keep(folder: &Path, task: &Task) -> Result<(), KeeperError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
     // The agent sends signals as soon as the attempt has begun.
-    let signals = {
+    let mut signals = {
         let _entered = runtime.enter();
         Signals::catch().map_err(failed)?
     };
     if !begin(folder).map_err(failed)? {
         return Ok(());
     }
-    let outcome = runtime.block_on(watch(folder, task, signals)).unwrap_or_else(|error| Outcome {
+    let watched = runtime.block_on(watch(folder, task, &mut signals));
+    let outcome = watched.unwrap_or_else(|error| Outcome {
         ended: 0,
         code: Some(FAILED_CODE),
         reason: format!("cannot start {}: {error}", task.program.display()),
     });
     let outcome = Outcome { ended: sys::clock::now().0, ..outcome };
-    write_down(folder, &outcome).map_err(failed)
+    runtime
+        .block_on(write_down(folder, &outcome, &mut signals.terminate))
+        .map_err(failed)
 }
 
-/// Records how the task ended. A full disk is waited for: nobody can find out later what is lost
-/// here, and nothing else begins on a full disk.
-fn write_down(folder: &Path, outcome: &Outcome) -> io::Result<()> {
+/// Records how the task ended. While the disk is full, the keeper waits until it is told to end:
+/// nobody can find out later how the task ended. The wait holds up nothing, because nothing else
+/// can begin on a full disk.
+async fn write_down(
+    folder: &Path,
+    outcome: &Outcome,
+    terminate: &mut unix::Signal,
+) -> io::Result<()> {
     let text = serde_json::to_vec(outcome).map_err(io::Error::other)?;
     let began = Instant::now();
     let mut pause = RECORD_PAUSE_MIN;
@@ -108,7 +116,11 @@ fn write_down(folder: &Path, outcome: &Outcome) -> io::Result<()> {
             Err(error) if began.elapsed() < patience(&error) => {
                 // How the task ended is worth more than what it wrote.
                 drop(OpenOptions::new().write(true).truncate(true).open(folder.join(LOG_FILE)));
-                sys::clock::sleep(pause);
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    // The machine goes down, or an administrator has cancelled the event.
+                    _ = terminate.recv() => return Err(error),
+                }
                 pause = (pause * 2).min(RECORD_PAUSE_MAX);
             }
             written => return written,
@@ -174,8 +186,8 @@ impl Signals {
 ///
 /// A task that has just begun ignores the signal of a pause. It finds the file of the pause, which
 /// exists before the signal comes and is gone before the signal that ends the pause.
-async fn watch(folder: &Path, task: &Task, signals: Signals) -> io::Result<Outcome> {
-    let Signals { mut terminate, mut pause, mut resume } = signals;
+async fn watch(folder: &Path, task: &Task, signals: &mut Signals) -> io::Result<Outcome> {
+    let Signals { terminate, pause, resume } = signals;
     let mut child = start(folder, task)?;
     // This program holds its connections while it pauses. Other programs are stopped.
     let (pause_signal, resume_signal) = match task.program == SHELL {

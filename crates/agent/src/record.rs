@@ -183,10 +183,14 @@ impl Record {
             }
         };
         let mut record = Self { folder: folder.to_owned(), claim, attempt: 1 };
-        while record.folder.join(format!("attempt-{}", record.attempt + 1)).try_exists()? {
-            record.attempt += 1;
+        loop {
+            let next = record.folder.join(format!("attempt-{}", record.attempt + 1));
+            match next.try_exists() {
+                Ok(true) => record.attempt += 1,
+                Err(error) if !durable::is_lost(&error) => return Err(error),
+                Ok(false) | Err(_) => return Ok(Some(record)),
+            }
         }
-        Ok(Some(record))
     }
 
     pub(crate) fn name(&self) -> EventName {
@@ -235,7 +239,9 @@ impl Record {
             text => text?,
         };
         Ok(Some(serde_json::from_slice(&text).unwrap_or_else(|_| {
-            let ended = file_time(&file).unwrap_or(sys::clock::now()).0;
+            let begun = || file_time(&self.attempt_folder().join(BEGUN_FILE));
+            let ended = file_time(&file).or_else(begun);
+            let ended = ended.map_or(self.claim.planned, |time| time.0);
             let reason = "the record of its end is damaged".to_owned();
             Outcome { ended, code: None, reason }
         })))
@@ -251,8 +257,8 @@ impl Record {
     /// Returns the event for the agenda.
     pub(crate) fn last_event(&self) -> io::Result<LastEvent> {
         let course = match self.state()? {
-            AttemptState::Running | AttemptState::Claimed => Course::Running,
-            AttemptState::CutOff => Course::Interrupted { at: sys::clock::now() },
+            // The end of an attempt that was cut off is recorded before another attempt begins.
+            AttemptState::Running | AttemptState::Claimed | AttemptState::CutOff => Course::Running,
             // A cancelled event is over, whatever became of it.
             AttemptState::Ended(_) if self.is_cancelled() => Course::Succeeded,
             AttemptState::Ended(Outcome { ended, code, .. }) => match code {
@@ -470,6 +476,8 @@ mod tests {
         std::fs::write(attempt.join(BEGUN_FILE), b"").expect("is written");
         drop(lock);
         assert_eq!(record.state().expect("is read"), AttemptState::CutOff);
+        let course = record.last_event().expect("is read").course;
+        assert_eq!(course, Course::Running, "its end is recorded first");
         assert_eq!(record.report(0).expect("is made").phase, Phase::Interrupted);
         end(&record, Some(12));
         assert_eq!(record.report(5).expect("is made").at, ServerTime(12));

@@ -270,6 +270,7 @@ impl Agent {
             self.take_settings(line);
             let taken_over = self.take_over();
             self.heed(taken_over);
+            self.report_all(line);
         }
         let looked = self.start_due(line);
         let retry = ServerTime(self.clock.now().0 + TROUBLE_PAUSE_MICROS);
@@ -636,7 +637,6 @@ impl Agent {
                 Err(error) => {
                     let folder = record.folder.display().to_string();
                     tracing::error!(%error, folder, "the record of an event cannot be read");
-                    self.settled.insert(record.name());
                     continue;
                 }
             };

@@ -140,6 +140,11 @@ pub(super) fn check_all(work: Work, options: &[String], object_count: usize) -> 
     if let Some(name) = other {
         return Err(format!("the options --stubs-from and {name} exclude each other"));
     }
+    let is_without =
+        |option: &String| ["--snapshot=off", "--snapshot=reflink"].contains(&&**option);
+    if has("--keep-snapshot") && options.iter().any(is_without) {
+        return Err("the option --keep-snapshot needs a snapshot of LVM".to_owned());
+    }
     if has("--thaw") && !has("--freeze") {
         return Err("the option --thaw needs --freeze".to_owned());
     }
@@ -173,7 +178,7 @@ fn check_value(work: Work, name: &str, value: &str) -> Result<(), String> {
             Pattern::parse(value.as_bytes()).map_err(|error| refused(error.to_string()))?;
         }
         "--at" => {
-            // Which moment it is, the clock of each node decides. The form is the same at all.
+            // The clock of each node decides which moment it is. All nodes take the same forms.
             let now = Timestamp::UNIX_EPOCH.to_zoned(TimeZone::UTC);
             moment::parse(value, &now).map_err(|error| refused(error.to_string()))?;
         }
@@ -271,6 +276,7 @@ mod tests {
             (Work::Restore, ["--inactive", "--inactive"], "--inactive is given more than once"),
             (Work::Restore, ["--to=/a", "--stubs-from=1M"], "exclude each other"),
             (Work::Image, ["--thaw=true", "--skip-errors"], "--thaw needs --freeze"),
+            (Work::Image, ["--keep-snapshot", "--snapshot=off"], "needs a snapshot of LVM"),
             (Work::Image, ["--name=a", "--skip-errors"], "--name is for one disk"),
             (Work::Image, ["--freeze=a", "--thaw=b"], "--freeze is for one disk"),
         ] {
