@@ -19,8 +19,6 @@ use crate::rules::DAY_MICROS;
 
 /// Time in microseconds over which outcomes of events are read.
 const OUTCOMES_MICROS: i64 = 3 * DAY_MICROS;
-/// Number of the last runs of tasks that are read.
-const RUNS: usize = 200;
 /// Number of days over which the growth of a pool is measured.
 const GROWTH_DAYS: i64 = 14;
 /// Number of finished backups that are read at once, and of those before them.
@@ -64,7 +62,7 @@ pub(crate) fn collect(
             nodes.iter().map(|node| node.domain),
         )?,
         volumes: volumes.map(|volume| (volume.name, volume.errors)).collect(),
-        tasks: tasks(catalog.task_runs(None, RUNS)?),
+        tasks: tasks(catalog.last_task_runs()?),
         distrusts_clock: !clock::is_trusted(store)?,
         copy: copy(store, memory, &nodes),
         damaged_packs: damaged.map(|usage| usage.packs).sum(),

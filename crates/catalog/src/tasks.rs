@@ -47,4 +47,8 @@ pub trait Tasks {
     /// At most `limit` runs, the last begun first. The list begins with the run numbered `from`, or
     /// with the last run if `from` is `None`.
     fn task_runs(&self, from: Option<u64>, limit: usize) -> Result<Vec<LoggedRun>, CatalogError>;
+
+    /// For each task its open run, the last run that failed and the last that did not, the last
+    /// begun first. Runs that were cancelled are left out.
+    fn last_task_runs(&self) -> Result<Vec<LoggedRun>, CatalogError>;
 }

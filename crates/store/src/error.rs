@@ -88,7 +88,7 @@ impl StoreError {
 /// Converts each error of the catalogue to an error of the store.
 impl From<CatalogError> for StoreError {
     fn from(error: CatalogError) -> Self {
-        let text = error.without_numbers();
+        let text = model::chain(&error);
         match error {
             CatalogError::NotFound { .. } => Self::NotFound(text),
             CatalogError::Exists { .. } | CatalogError::Limit { .. } => Self::Conflict(text),
@@ -104,7 +104,7 @@ impl From<CatalogError> for StoreError {
 
 impl From<AppendError> for StoreError {
     fn from(error: AppendError) -> Self {
-        let text = model::chain(&error);
+        let text = error.without_numbers();
         match error {
             // Another attempt fails as well until the administrator acts.
             AppendError::Full { .. } | AppendError::Away { .. } => Self::NoSpace(text),

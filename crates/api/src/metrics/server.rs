@@ -8,9 +8,6 @@ use super::format::Text;
 use crate::call::Answer;
 use crate::desk::Desk;
 
-/// Number of the last runs of tasks that are read.
-const RUNS: usize = 200;
-
 pub(super) fn add(desk: &Desk, text: &mut Text) -> Answer<()> {
     let store = desk.store();
     let name = "holdfast_build_info";
@@ -26,7 +23,7 @@ pub(super) fn add(desk: &Desk, text: &mut Text) -> Answer<()> {
 }
 
 fn tasks(desk: &Desk, text: &mut Text) -> Answer<()> {
-    let runs = desk.store().catalog.task_runs(None, RUNS)?;
+    let runs = desk.store().catalog.last_task_runs()?;
     let (mut ended, mut failed) = (BTreeMap::new(), BTreeMap::new());
     // The last run comes first. A cancelled run has neither failed nor succeeded.
     for run in runs.into_iter().map(|logged| logged.run) {

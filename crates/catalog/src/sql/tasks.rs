@@ -15,6 +15,10 @@ impl<E: Engine> Tasks for E {
     fn task_runs(&self, from: Option<u64>, limit: usize) -> Result<Vec<LoggedRun>, CatalogError> {
         self.read(|sql| runs(sql, from, limit))
     }
+
+    fn last_task_runs(&self) -> Result<Vec<LoggedRun>, CatalogError> {
+        self.read(last_runs)
+    }
 }
 
 /// Begins a run. An open run of the same task is recorded as failed, because its server has ended.
@@ -45,10 +49,21 @@ fn runs(sql: &dyn Sql, from: Option<u64>, limit: usize) -> Result<Vec<LoggedRun>
     let select = "SELECT task, due, started, ended, code, reason, id FROM task_run
                   WHERE id <= ? ORDER BY id DESC LIMIT ?";
     let values = params![row_number(from), row_count(limit)];
-    let columns = |row: &Row<'_>| Ok(LoggedRun { number: row.get(6)?, run: run(row)? });
-    let runs: Vec<LoggedRun> = sql.all(select, values, columns)?;
+    let runs: Vec<LoggedRun> = sql.all(select, values, logged)?;
     assert!(runs.len() <= limit, "the statement limits its rows");
     Ok(runs)
+}
+
+fn last_runs(sql: &dyn Sql) -> Result<Vec<LoggedRun>, CatalogError> {
+    let select = "SELECT task, due, started, ended, code, reason, id FROM task_run
+                  WHERE ended IS NULL OR id IN (SELECT max(id) FROM task_run
+                  WHERE ended IS NOT NULL AND code <> ? GROUP BY task, code >= ?)
+                  ORDER BY id DESC";
+    sql.all(select, params![TaskEnd::CANCELLED, TaskEnd::FAILED], logged)
+}
+
+fn logged(row: &Row<'_>) -> Result<LoggedRun, CatalogError> {
+    Ok(LoggedRun { number: row.get(6)?, run: run(row)? })
 }
 
 fn run(row: &Row<'_>) -> Result<TaskRun, CatalogError> {

@@ -26,8 +26,6 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(60);
 /// Time for which a task does not begin by itself after a person has cancelled it.
 const REST: Duration = Duration::from_secs(3600);
-/// Number of the last runs among which a run is found.
-const LAST_RUNS: usize = 200;
 /// Reason of a run that a person has cancelled.
 const CANCELLED: &str = "a person has cancelled it; it rests for an hour";
 
@@ -192,7 +190,7 @@ impl<'a> OpenRun<'a> {
 
     /// Returns the number of this run, which is recorded.
     fn own_number(&self) -> Option<u64> {
-        let runs = self.catalog.task_runs(None, LAST_RUNS);
+        let runs = self.catalog.last_task_runs();
         let runs = runs.inspect_err(|error| {
             tracing::warn!(%error, "the run of a task cannot be cancelled yet");
         });
@@ -207,7 +205,7 @@ impl<'a> OpenRun<'a> {
         if self.is_recorded {
             return;
         }
-        let runs = self.catalog.task_runs(None, LAST_RUNS).unwrap_or_default();
+        let runs = self.catalog.last_task_runs().unwrap_or_default();
         let last = runs.into_iter().find(|one| one.run.task == self.task.name());
         let is_same = |end: &TaskEnd| (end.code >= TaskEnd::FAILED) == has_failed;
         let is_known = match last {

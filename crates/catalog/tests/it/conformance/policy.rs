@@ -296,6 +296,21 @@ pub(crate) fn a_task_runs_once_at_a_time(engine: &dyn Engine) {
     let lost = listed[1].ended.as_ref().expect("it is over");
     assert_eq!((lost.at, lost.code), (at(2 * 86_400 + 5), TaskEnd::FAILED));
     assert_eq!((&listed[0], &listed[2]), (&run("other", 2, Some(done)), &first));
+    // However often one task has ended since, the last failure and the last success of each count.
+    let cancelled = ended(3, TaskEnd::CANCELLED, "by anna");
+    let again = ended(4, 0, "");
+    let writes = vec![
+        begin("other", 3),
+        end("other", &cancelled),
+        begin("other", 4),
+        end("other", &again),
+        begin("one", 4),
+    ];
+    catalog.commit(writes).expect("the batch is performed");
+    let last = catalog.last_task_runs().expect("are listed").into_iter();
+    let last: Vec<_> = last.map(|logged| logged.run).collect();
+    let failed = listed[1].clone();
+    assert_eq!(last, [run("one", 4, None), run("other", 4, Some(again)), failed, first]);
     // Old runs are removed.
     catalog.commit(vec![begin("one", 200)]).expect("the batch is performed");
     assert_eq!(runs(&*catalog), [run("one", 200, None)]);

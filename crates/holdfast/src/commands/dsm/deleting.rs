@@ -199,7 +199,8 @@ fn backup_orders(
             paths.dedup();
         }
         let (active, inactive) = states;
-        if !found.is_found[index] && !(filter.is_open() && active) {
+        let takes_all = filter.is_open() && active;
+        if !found.is_found[index] && !takes_all {
             // A name that only the options of the command leave out is no wrong name.
             found.is_found[index] = has_any(client, spec, descends, filter)?;
         }

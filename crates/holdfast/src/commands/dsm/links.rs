@@ -28,7 +28,7 @@ pub(super) fn follow_all(
     filter: &Filter,
 ) -> Result<Vec<Spec>, CommandError> {
     // The names of a list may be many, and are in few directories.
-    let mut directories: BTreeMap<(Option<&[u8]>, &[u8]), Vec<u8>> = BTreeMap::new();
+    let mut directories = BTreeMap::new();
     let mut followed = Vec::with_capacity(specs.len());
     for spec in specs {
         let directory =

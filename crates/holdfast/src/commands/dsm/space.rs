@@ -528,7 +528,7 @@ mod tests {
         let paths = files.iter().map(|file| file.as_bytes().to_vec()).collect();
         let form = SpaceForm::List { heading: true, recursive: false };
         let plan = SpacePlan { line: Vec::new(), paths, filelist: None, is_flat: false, form };
-        let all = super::tops(&plan);
+        let all = tops(&plan);
         assert!(files.iter().all(|file| name_within(&all, file) == file));
     }
 

@@ -196,13 +196,15 @@ fn count_all(paths: &[PathText], failed: &mut u64) -> Vec<Result<::hsm::Counts, 
         let counts = ::hsm::count_each(&mount_point, &within, &mut fail);
         counted.insert(mount_point, counts.into_iter());
     }
-    let counts = |(path, place): (&PathText, Result<(Vec<u8>, Vec<u8>), CommandError>)| {
-        let (mount_point, _) = place?;
-        let counts = counted.get_mut(&mount_point).and_then(Iterator::next);
-        let counts = counts.expect("each place is counted, in the order of the paths");
-        counts.map_err(|error| CommandError::new(format!("{}: {error}", escaped(&path.0))))
-    };
-    paths.iter().zip(places).map(counts).collect()
+    let mut all = Vec::with_capacity(paths.len());
+    for (path, place) in paths.iter().zip(places) {
+        all.push(place.and_then(|(mount_point, _)| {
+            let counts = counted.get_mut(&mount_point).and_then(Iterator::next);
+            let counts = counts.expect("each place is counted, in the order of the paths");
+            counts.map_err(|error| CommandError::new(format!("{}: {error}", escaped(&path.0))))
+        }));
+    }
+    all
 }
 
 /// Shows the sizes at and below `path`. Returns the row of a table.
