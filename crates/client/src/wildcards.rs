@@ -171,7 +171,8 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Returns the names of the stored objects and of the filespaces directly in the directory `path`.
+    /// Returns the names of the stored objects and of the filespaces directly in the directory
+    /// `path`.
     fn names_in(
         &self,
         path: &[u8],

@@ -97,7 +97,7 @@ struct Origin {
     filesystem: FilesystemId,
 }
 
-/// What a walk finds at the path where it begins.
+/// The object that a walk finds at the path where it begins.
 enum Start {
     File { directory: Arc<Dir>, path: DirPath, name: Name, found: ObjectStatus, of: FilesystemId },
     Directory(Origin),

@@ -292,7 +292,7 @@ impl State {
         }
         let place = place_of(member);
         tracing::error!(%pack, %error, "a pack cannot be written");
-        // Those who store data get the reason.
+        // The reason goes to the nodes that store data.
         let text = unnumbered(pack, &error.to_string());
         let reason = format!("a pack in {}: {text}", place.display());
         let error = AppendError::of_write(pack, &place, error);

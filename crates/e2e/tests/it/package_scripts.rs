@@ -55,12 +55,12 @@ fn an_upgrade_restarts_each_unit_and_a_removal_stops_it() {
 }
 
 /// A folder of a server whose package is purged.
-struct Purged {
+struct PackageServer {
     scratch: Scratch,
     folder: PathBuf,
 }
 
-impl Purged {
+impl PackageServer {
     fn new() -> Self {
         let scratch = Scratch::new();
         let folder = scratch.folder("server");
@@ -89,7 +89,7 @@ impl Purged {
 
 #[test]
 fn a_purge_removes_the_data_of_the_server_if_the_answer_is_yes() {
-    let purged = Purged::new();
+    let purged = PackageServer::new();
     fs::write(purged.folder.join("server.toml"), "").expect("is written");
     let said = purged.purge("false");
     assert!(said.contains("The data of the Holdfast server stay in"), "{said}");
@@ -101,7 +101,7 @@ fn a_purge_removes_the_data_of_the_server_if_the_answer_is_yes() {
 /// `rm` fails at a mount point. The package stayed in a state that only an administrator ends.
 #[test]
 fn a_purge_ends_where_the_folder_of_the_server_is_a_mount_point() {
-    let purged = Purged::new();
+    let purged = PackageServer::new();
     let Some(mount) = Tmpfs::mount(&purged.folder, "size=1m") else {
         return skip::say("this machine cannot mount a tmpfs");
     };
@@ -113,7 +113,7 @@ fn a_purge_ends_where_the_folder_of_the_server_is_a_mount_point() {
 
 #[test]
 fn a_purge_removes_the_data_that_a_link_leads_to() {
-    let mut purged = Purged::new();
+    let mut purged = PackageServer::new();
     fs::write(purged.folder.join("server.toml"), "").expect("is written");
     let link = purged.scratch.join("link");
     symlink(&purged.folder, &link).expect("is made");
@@ -126,7 +126,7 @@ fn a_purge_removes_the_data_that_a_link_leads_to() {
 /// A link may lead to a folder of others, in which no server was ever made.
 #[test]
 fn a_purge_keeps_what_a_link_leads_to_if_no_server_is_there() {
-    let mut purged = Purged::new();
+    let mut purged = PackageServer::new();
     fs::write(purged.folder.join("letter"), "").expect("is written");
     let link = purged.scratch.join("link");
     symlink(&purged.folder, &link).expect("is made");
