@@ -144,7 +144,7 @@ fn impersonate(
     // A person who does not exist takes the same questions as one of others.
     let number = person.as_ref().map_or(NOBODY, |person| person.id);
     let (theirs, owned) = (roles(desk, number)?, catalog.domains_of_owner(number)?);
-    // What the person of the key owns is no reason against acting for oneself.
+    // Own nodes are no reason against acting for oneself.
     let owned = if number == by.id { Vec::new() } else { owned };
     let person = person.filter(|_| may_act(&own, &theirs, &owned));
     let person = person.ok_or_else(|| Problem::not_found("person", login))?;

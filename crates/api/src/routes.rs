@@ -562,13 +562,13 @@ mod tests {
     #[test]
     fn a_list_is_no_body() {
         #[derive(serde::Deserialize)]
-        struct Named {
+        struct NameBody {
             name: String,
         }
         let json = (header::CONTENT_TYPE, "application/json");
         let request = axum::http::Request::builder().header(json.0, json.1).body(());
         let (parts, ()) = request.expect("is a request").into_parts();
-        let parse = |body: &str| parse_body::<Named>(&parts, body.as_bytes());
+        let parse = |body: &str| parse_body::<NameBody>(&parts, body.as_bytes());
         assert_eq!(parse(" {\"name\":\"a\"}").map(|body| body.name), Ok("a".to_owned()));
         for wrong in ["[\"a\"]", "\"a\"", "null", "", " "] {
             assert!(parse(wrong).is_err(), "{wrong}");

@@ -425,7 +425,7 @@ fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<Schedul
     let removed = parse_followers(&call.desk, &call.caller, &call.body.remove)?;
     // Finding the nodes takes long: the schedule may be another one by now.
     let mut schedule = find(&call.desk, &call.caller, name)?;
-    // What the request adds and removes again need not follow before.
+    // A follower that the request adds and removes again need not follow before.
     let follows: Vec<Follower> =
         removed.iter().filter(|one| !added.contains(one)).cloned().collect();
     schedules::check_following(store, &schedule, &follows)?;

@@ -51,7 +51,7 @@ pub(crate) fn pages_of_sessions_stay_where_they_are(engine: &dyn Engine) {
         leafed.push(row.clone());
         let Some((next, _)) = rest.first() else { break };
         from = Some(*next);
-        // What comes meanwhile moves no page.
+        // A backup that comes meanwhile moves no page.
         let later = session(&a, home, 6, true);
         catalog.commit(vec![Write::AddSession(later)]).expect("the batch is performed");
     }
