@@ -533,7 +533,7 @@ fn a_cancellation_is_in_the_plan_until_the_window_closes_and_is_final() {
 fn a_wish_about_one_event_leaves_the_next_one_of_its_schedule() {
     let server = TestServer::new();
     let store = &*server.store;
-    let node = add_node(store, "a");
+    let node = add_node(store, "web-1");
     run_now(store, std::slice::from_ref(&node), &hourly("incremental"), "anna")
         .expect("is started");
     let first = events(store).remove(0);
