@@ -2,7 +2,6 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 
 use chunk::{BatchCompressor, Decompressor, Estimate, RawQuantum, record};
 use sys::gpu::CompressLane;
@@ -97,34 +96,61 @@ impl Gpu {
             start += bytes;
         }
         assert_eq!(start, payloads.len(), "each frame belongs to a quantum");
-        self.try_records(batch, &records)?;
-        records.into_iter().for_each(|(number, record)| done(number, record));
-        Ok(())
-    }
-
-    /// Reads some records back: all of the first batch, and one of each later batch. A GPU that
-    /// computes wrongly is thus found before its records go anywhere, or soon after. To read all
-    /// back would take half of the time that the GPU saves.
-    fn try_records(&self, batch: &[&RawQuantum], records: &[(usize, Vec<u8>)]) -> io::Result<()> {
-        let turn = self.batches.fetch_add(1, Relaxed);
-        let tried = match records.len() {
-            0 => return Ok(()),
-            _ if turn == 0 => records,
-            count => std::slice::from_ref(&records[turn % count]),
-        };
-        let mut decompressor = Decompressor::new()?;
-        for (number, record) in tried {
-            if decompressor.decode(record).as_ref() != Ok(batch[*number]) {
-                return Err(io::Error::other("the GPU made a frame that has other data"));
-            }
+        if first_wrong(batch, &records)?.is_some() {
+            let name = self.device_name();
+            return Err(io::Error::other(format!("{name} made a frame that has other data")));
         }
+        records.into_iter().for_each(|(number, record)| done(number, record));
         Ok(())
     }
 }
 
+/// Reads all records back. Returns the number of the first quantum whose record has other data.
+///
+/// A GPU that computes wrongly is found before its records go anywhere. A server would refuse such
+/// a record and end the session, and data from a pipe cannot be read a second time.
+fn first_wrong(batch: &[&RawQuantum], records: &[(usize, Vec<u8>)]) -> io::Result<Option<usize>> {
+    let mut decompressor = Decompressor::new()?;
+    let mut opened = RawQuantum::default();
+    let mut is_wrong = |number: usize, record: &[u8]| {
+        decompressor.decode_into(record, &mut opened).is_err() || opened != *batch[number]
+    };
+    let wrong = records.iter().find(|(number, record)| is_wrong(*number, record));
+    Ok(wrong.map(|(number, _)| *number))
+}
+
 #[cfg(test)]
 mod tests {
+    use chunk::{Compression, Compressor};
+
     use super::*;
+
+    fn quantum(content: &[u8]) -> RawQuantum {
+        let mut raw = RawQuantum::default();
+        raw.push(content);
+        raw
+    }
+
+    /// Regression: a wrong frame after the first batch went to the server, which refused it, and
+    /// the backup ended.
+    #[test]
+    fn a_wrong_record_is_found_in_any_place() {
+        let quanta: Vec<RawQuantum> = (b'a'..b'e').map(|byte| quantum(&[byte; 5000])).collect();
+        let batch: Vec<&RawQuantum> = quanta.iter().collect();
+        let mut compressor = Compressor::new(Compression::Standard).expect("a context");
+        let mut records: Vec<(usize, Vec<u8>)> =
+            quanta.iter().map(|quantum| compressor.encode(quantum)).enumerate().collect();
+        assert_eq!(first_wrong(&batch, &records).expect("room"), None);
+        assert_eq!(first_wrong(&batch, &[]).expect("room"), None, "nothing was compressed");
+        for number in 0..records.len() {
+            let other = compressor.encode(&quantum(&[b'x'; 5000]));
+            let sound = std::mem::replace(&mut records[number].1, other);
+            assert_eq!(first_wrong(&batch, &records).expect("room"), Some(number));
+            records[number].1 = sound[..sound.len() - 1].to_vec();
+            assert_eq!(first_wrong(&batch, &records).expect("room"), Some(number), "cut");
+            records[number].1 = sound;
+        }
+    }
 
     #[test]
     fn quanta_are_cut_into_pieces_that_begin_aligned() {

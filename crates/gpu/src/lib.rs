@@ -10,9 +10,10 @@
 //! the record is the frames one after the other, which every decoder of zstd reads as one. An
 //! opener sends compressed data to the GPU and gets digests back, so that little crosses the bus.
 //!
-//! Invariant: what the GPU makes is an ordinary record. What it cannot do is left to the caller's
-//! threads, see [`chunk::compress_by`]. The work of a GPU, its opening and the memory of lanes
-//! have a limit of time. Loading the driver has none, nor has its end with the process.
+//! Invariant: what the GPU makes is an ordinary record, and was read back by the ordinary decoder.
+//! What the GPU cannot do is left to the caller's threads, see [`chunk::compress_by`]. The work of
+//! a GPU, its opening and the memory of lanes have a limit of time. Loading the driver has none,
+//! nor has its end with the process.
 
 mod compress;
 mod lanes;
@@ -21,7 +22,6 @@ mod patience;
 
 use std::ffi::OsStr;
 use std::io;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -68,8 +68,6 @@ pub struct Gpu {
     opening: Lanes<OpenLane>,
     /// Last time at which the GPU had no memory for a lane.
     shortage: Mutex<Option<Instant>>,
-    /// Number of batches that were compressed so far.
-    batches: AtomicUsize,
 }
 
 /// Time in which a driver opens a GPU. It takes one or two seconds, and longer for the first time
@@ -111,7 +109,6 @@ impl Gpu {
             compressing: Lanes::new(settings.lanes),
             opening: Lanes::new(settings.lanes),
             shortage: Mutex::default(),
-            batches: AtomicUsize::new(0),
         })
     }
 
