@@ -141,7 +141,7 @@ impl<'a> GpuStage<'a> {
     /// Compresses batches until the queue has ended. `first` belongs to the first batch.
     fn run(
         &self,
-        gpu: &Gpu,
+        gpu: &dyn BatchCompressor,
         mut first: Option<FullQuantum>,
         queue: &Receiver<FullQuantum>,
         mut presser: Presser<'_>,
@@ -220,8 +220,11 @@ fn share(time: Duration, count: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use chunk::{Decompressor, Threads as ChunkThreads};
     use crossbeam_channel::bounded;
+    use proptest::prelude::*;
 
     use super::super::answers::Answers;
     use super::super::outbox_message::OutboxMessage;
@@ -256,6 +259,96 @@ mod tests {
         }
     }
 
+    /// Maximum number of quanta in a batch of [`Changing`].
+    const BATCH: usize = 4;
+
+    /// Accelerator of batches that do some quanta, a number for each batch, and then fail.
+    struct Changing {
+        quanta: Vec<usize>,
+        batches: AtomicUsize,
+        /// Number of quanta that it has compressed.
+        done: AtomicUsize,
+    }
+
+    impl BatchCompressor for Changing {
+        fn estimate(&self) -> Estimate {
+            Faulty { quanta: BATCH }.estimate()
+        }
+
+        fn quanta_max(&self) -> usize {
+            BATCH
+        }
+
+        fn compress(
+            &self,
+            batch: &[&RawQuantum],
+            done: &mut dyn FnMut(usize, Vec<u8>),
+        ) -> io::Result<()> {
+            let quanta = self.quanta[self.batches.fetch_add(1, Relaxed)];
+            Faulty { quanta }.compress(batch, &mut |number, record| {
+                self.done.fetch_add(1, Relaxed);
+                done(number, record);
+            })
+        }
+    }
+
+    fn content(number: u64) -> Vec<u8> {
+        vec![b'a' + u8::try_from(number).expect("small"); 5000]
+    }
+
+    fn full(number: u64) -> FullQuantum {
+        let mut raw = RawQuantum::default();
+        raw.push(&content(number));
+        let (digests, kind) = (Vec::new(), QuantumKind::Compressed);
+        let full_at = sys::clock::monotonic();
+        FullQuantum::new(QuantumHeader { number, digests, kind, full_at }, raw)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Whichever batches of a session fail, in whichever lane, each quantum goes out once with
+        /// its data, and the later batches are compressed too.
+        #[test]
+        fn batches_that_fail_lose_nothing_of_any_batch(
+            quanta in prop::collection::vec(0..=BATCH, 3..=6),
+            lanes in 1..=3_usize,
+        ) {
+            let (batches, fails) = (quanta.len(), quanta.iter().any(|quanta| *quanta < BATCH));
+            let gpu = Changing { quanta, batches: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+            let (fill, queue) = bounded(batches * BATCH);
+            let count = (batches * BATCH) as u64;
+            (0..count).for_each(|number| fill.send(full(number)).expect("room"));
+            drop(fill);
+            let answers = Answers::default();
+            let press = Press::new(CompressionChoice::Gpu, 1, &answers);
+            let (sender, outgoing) = bounded(batches * BATCH);
+            let presser = Presser::new(&press, sender).expect("a compressor");
+            let stage = GpuStage::new(None, true).expect("it is wanted");
+            std::thread::scope(|threads| {
+                for _ in 0..lanes {
+                    let presser = presser.another();
+                    threads.spawn(|| stage.run(&gpu, None, &queue, presser));
+                }
+            });
+            let mut by_gpu = 0;
+            let mut numbers = Vec::new();
+            for message in outgoing.try_iter() {
+                let OutboxMessage::Quantum(sent) = message else { panic!("a quantum went out") };
+                let raw = Decompressor::new().expect("room").decode(&sent.record).expect("sound");
+                let expected = content(sent.number);
+                prop_assert_eq!(raw.data(), &expected[..]);
+                by_gpu += usize::from(sent.work.compressor == Some(CompressorKind::Gpu));
+                numbers.push(sent.number);
+            }
+            numbers.sort_unstable();
+            prop_assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+            prop_assert_eq!(by_gpu, gpu.done.load(Relaxed));
+            prop_assert_eq!(gpu.batches.load(Relaxed), batches);
+            prop_assert_eq!(stage.has_failed.load(Relaxed), fails);
+        }
+    }
+
     /// Whatever the GPU leaves undone, each quantum goes out once, and as work of who did it.
     #[test]
     fn each_quantum_of_a_batch_goes_out_once() {
@@ -264,15 +357,7 @@ mod tests {
             let press = Press::new(CompressionChoice::Gpu, 1, &answers);
             let (sender, outgoing) = bounded(8);
             let mut presser = Presser::new(&press, sender).expect("a compressor");
-            let content = |number: u64| vec![b'a' + u8::try_from(number).expect("small"); 5000];
-            let batch = (0..5).map(|number| {
-                let mut raw = RawQuantum::with_room();
-                raw.push(&content(number));
-                let (digests, kind) = (Vec::new(), QuantumKind::Compressed);
-                let full_at = sys::clock::monotonic();
-                FullQuantum::new(QuantumHeader { number, digests, kind, full_at }, raw)
-            });
-            let reason = press_batch(&Faulty { quanta }, batch.collect(), &mut presser);
+            let reason = press_batch(&Faulty { quanta }, (0..5).map(full).collect(), &mut presser);
             assert_eq!(reason.is_some(), quanta < 5);
             let mut by_gpu = 0;
             for number in 0..5 {
