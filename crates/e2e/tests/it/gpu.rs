@@ -1,5 +1,7 @@
 //! Compression and checks by a GPU: the same data comes back, with a GPU and without one.
 
+mod imitation;
+
 use std::fs;
 use std::path::Path;
 
