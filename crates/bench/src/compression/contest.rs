@@ -53,6 +53,10 @@ pub(super) const GPU: usize = 5;
 /// Index of the automatic choice in [`CHOICES`]. It is compared with all other choices.
 pub(super) const AUTO: usize = 6;
 
+/// Minimum size of a set in whose backup the automatic choice uses a GPU, in bytes. It looks for
+/// one after 2 GB, and to open it takes a second or two.
+pub(super) const AUTO_GPU_BYTES_MIN: u64 = 4_000_000_000;
+
 /// A link between the node and the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Road {
@@ -175,6 +179,9 @@ pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
     // The pool needs at most as much room as the set, and so does what is restored.
     workplace.check_bytes(order.set_bytes.saturating_mul(3), "a set, its backup and a restore")?;
     let gpu = find_gpu(order.nvcomp.as_deref());
+    if let Some(text) = gpu.as_ref().ok().and_then(|_| small_sets(order)) {
+        output::warning(&text);
+    }
     let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
     output::step("listing the corpus");
     let corpus = Corpus::list(&order.corpus)?.scattered();
@@ -229,6 +236,20 @@ fn find_gpu(nvcomp: Option<&Path>) -> FoundGpu {
         Ok(gpu) => Ok(gpu.device_name().to_owned()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Returns the warning that the automatic choice does not use a GPU over some roads, because their
+/// sets are too small.
+fn small_sets(order: &Order) -> Option<String> {
+    let is_small = |road: &&Road| road.bytes(order.set_bytes, order.seconds) < AUTO_GPU_BYTES_MIN;
+    let small: Vec<&str> = order.roads.iter().filter(is_small).map(|road| road.name).collect();
+    (!small.is_empty()).then(|| {
+        format!(
+            "the automatic choice looks for a GPU after 2 GB, and does not use it over {}: give \
+             sets of 4 GB, by --set-bytes 4G, and over 1 Gbit/s by --seconds-max 35 too",
+            small.join(", ")
+        )
+    })
 }
 
 /// Everything that the measurements of a row need.

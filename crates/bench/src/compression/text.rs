@@ -4,7 +4,9 @@ use chunk::Compression;
 use serde_json::{Value, json};
 
 use super::alone::{self, Loss};
-use super::contest::{CHOICES, GPU, NONE, ONE_THREAD, ROADS, Results, Road, Row, THREADS};
+use super::contest::{
+    AUTO_GPU_BYTES_MIN, CHOICES, GPU, NONE, ONE_THREAD, ROADS, Results, Road, Row, THREADS,
+};
 use crate::page;
 use crate::site::Sample;
 use crate::spread::{Spread, float};
@@ -71,11 +73,22 @@ fn verdict(contest: &Results) -> String {
 
 fn gpu_line(contest: &Results) -> String {
     match &contest.gpu {
-        Ok(name) => format!("The GPU is an {name}. When one pays is in [a GPU](gpu.md)."),
+        Ok(name) => {
+            let small = small_sets(contest);
+            format!("The GPU is an {name}. When one pays is in [a GPU](gpu.md).{small}")
+        }
         Err(reason) => format!(
             "There is no GPU: {reason}. Figures of a machine with one are in [a GPU](gpu.md)."
         ),
     }
+}
+
+/// Says of small sets that they show nothing of the automatic choice with a GPU, if there are some.
+fn small_sets(contest: &Results) -> &'static str {
+    if contest.rows.iter().all(|row| row.bytes >= AUTO_GPU_BYTES_MIN) {
+        return "";
+    }
+    " In sets of less than 4 GB the backup ends before the automatic choice uses the GPU."
 }
 
 /// Explains with the figures of the rows when hardware pays: by link, size of files and processors.
@@ -379,6 +392,11 @@ mod tests {
         let with_gpu = "with the GPU a backup has 0.50 to 2.00 of the rate of threads, and takes \
                         1.00 of their processor time.\n";
         assert!(text.contains(with_gpu), "{text}");
+        let small = "In sets of less than 4 GB the backup ends before the automatic choice";
+        assert!(text.contains(small), "{text}");
+        let large = Row { bytes: AUTO_GPU_BYTES_MIN, ..row(ROADS[0], walls(Some(1))) };
+        let text = page(&results(Ok("NVIDIA X".to_owned()), vec![large]), None);
+        assert!(!text.contains(small), "{text}");
     }
 
     #[test]

@@ -40,6 +40,27 @@ fn a_set_is_cut_to_what_the_road_carries() {
 }
 
 #[test]
+fn sets_in_which_auto_uses_no_gpu_are_named() {
+    let warning = |set_bytes, seconds, roads: &[Road]| {
+        small_sets(&Order {
+            set_bytes,
+            seconds,
+            rounds: 1,
+            kinds: Vec::new(),
+            roads: roads.to_vec(),
+            corpus: Vec::new(),
+            work: PathBuf::new(),
+            nvcomp: None,
+        })
+    };
+    let text = warning(5 << 29, 20, &ROADS).expect("the default sets are small");
+    assert!(text.contains("over loopback, 1 Gbit/s, 10 Mbit/s: "), "{text}");
+    let text = warning(4 << 30, 20, &ROADS).expect("links cut the sets");
+    assert!(text.contains("over 1 Gbit/s, 10 Mbit/s: "), "{text}");
+    assert_eq!(warning(4 << 30, 35, &ROADS[..2]), None);
+}
+
+#[test]
 fn auto_is_judged_by_the_best_fixed_choice() {
     let walls = |auto| [Some(4), Some(8), Some(2), Some(4), Some(8), None, auto];
     assert_eq!(row(ROADS[0], walls(Some(4))).auto_to_best(), Some(0.5));
