@@ -25,6 +25,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUresult;
 use cudarc::driver::{CudaContext, CudaFunction, DriverError, sys as cuda};
 use cudarc::nvrtc::Ptx;
+use libloading::Library;
 
 pub use compress::CompressLane;
 use nvcomp::Nvcomp;
@@ -32,6 +33,8 @@ pub use open::{Frame, OpenLane, Shape};
 
 /// File name of the version of nvCOMP whose functions are declared in `nvcomp`.
 pub const LIBRARY: &str = "libnvcomp.so.6";
+/// File name of the driver.
+const DRIVER: &str = "libcuda.so.1";
 /// The kernels, compiled from `gpu/kernels.cu`.
 pub const KERNELS: &str = include_str!("gpu/kernels.ptx");
 /// Source of [`KERNELS`].
@@ -96,18 +99,25 @@ impl Device {
     }
 }
 
-/// Returns true if this machine has a driver for GPUs. Without one the answer takes no time.
-pub fn has_driver() -> bool {
+/// Loads the driver. If there is none the answer takes no time, and the error has the reason of the
+/// system's loader.
+pub fn find_driver() -> io::Result<()> {
     // SAFETY: loading the driver runs its initialization, which has no conditions.
-    unsafe { cuda::is_culib_present() }
+    if unsafe { cuda::is_culib_present() } {
+        return Ok(());
+    }
+    // SAFETY: as above.
+    let reason = match unsafe { Library::new(DRIVER) } {
+        Ok(_) => return Ok(()),
+        Err(error) => model::chain(&error),
+    };
+    let text = format!("the NVIDIA driver cannot be loaded: {reason}");
+    Err(io::Error::new(io::ErrorKind::NotFound, text))
 }
 
 /// Fails if the driver is missing or too old.
 fn check_driver() -> io::Result<()> {
-    if !has_driver() {
-        let text = "there is no NVIDIA driver: libcuda.so.1 cannot be loaded";
-        return Err(io::Error::new(io::ErrorKind::NotFound, text));
-    }
+    find_driver()?;
     check_functions()?;
     let mut version = 0;
     // SAFETY: the driver is there, and `version` is valid for writes.
@@ -154,7 +164,7 @@ const FUNCTIONS: [&str; 25] = [
 
 /// Fails if the driver lacks a function. The driver must be there.
 fn check_functions() -> io::Result<()> {
-    // SAFETY: has_driver() has loaded the same library.
+    // SAFETY: find_driver() has loaded the same library.
     let driver = unsafe { cuda::culib() };
     let is_missing = |name: &&&str| {
         // SAFETY: the function is looked up and not called.
@@ -193,10 +203,12 @@ mod tests {
 
     #[test]
     fn a_host_without_a_driver_is_told_so() {
-        if has_driver() {
+        if find_driver().is_ok() {
             return;
         }
         let error = Device::open(OsStr::new(LIBRARY)).expect_err("no driver");
-        assert!(error.to_string().contains("libcuda.so.1"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("libcuda.so.1") && text.contains("No such file"), "{text}");
+        assert!(!text.contains('\n'), "{text}");
     }
 }

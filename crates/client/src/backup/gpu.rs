@@ -46,7 +46,7 @@ pub(super) struct GpuStage<'a> {
 impl<'a> GpuStage<'a> {
     /// Makes the stage; `None` if nobody wants the GPU and this machine has no driver for one.
     pub(super) fn new(library: Option<&'a OsStr>, is_wanted: bool) -> Option<Self> {
-        let may_exist = is_wanted || sys::gpu::has_driver();
+        let may_exist = is_wanted || has_driver();
         may_exist.then(|| Self {
             library,
             is_wanted,
@@ -159,6 +159,20 @@ impl<'a> GpuStage<'a> {
             }
         }
     }
+}
+
+/// Returns true if this machine has a driver for GPUs. A process without one says so once, for a
+/// reader of details.
+fn has_driver() -> bool {
+    static IS_THERE: OnceLock<bool> = OnceLock::new();
+    *IS_THERE.get_or_init(|| match sys::gpu::find_driver() {
+        Ok(()) => true,
+        Err(error) => {
+            let error = error.to_string();
+            tracing::info!(error, "no GPU compresses; threads do");
+            false
+        }
+    })
 }
 
 /// Collects up to `most` quanta, beginning with `first`. Waits for the first of them, and a little

@@ -89,13 +89,28 @@ impl Imitation {
         Self { scene, folder }
     }
 
+    /// Makes an imitation whose driver is no library.
+    fn broken() -> Self {
+        let imitation = Self::new(&[], &[]);
+        for name in ["libcuda.so", "libcuda.so.1"] {
+            fs::write(imitation.folder.join(name), b"\x7fELF and nothing more").unwrap();
+        }
+        imitation
+    }
+
     /// Runs a command that backs up by the GPU, to its success.
     #[track_caller]
     fn back_up(&self, words: &[&str], input: Option<&Path>) -> Backup {
+        self.run(&[words, &["--compression", "gpu"]].concat(), input)
+    }
+
+    /// Runs a command that backs up, to its success.
+    #[track_caller]
+    fn run(&self, words: &[&str], input: Option<&Path>) -> Backup {
         let input = input.map_or_else(Stdio::null, |path| File::open(path).unwrap().into());
         let output = Command::new(binary())
             .args(words)
-            .args(["--compression", "gpu", "--json", "--home"])
+            .args(["--json", "--home"])
             .arg(self.scene.node.home())
             .env("LD_LIBRARY_PATH", &self.folder)
             .env("LC_ALL", "C")
@@ -212,6 +227,26 @@ fn a_driver_that_is_old_or_incomplete_is_named_with_the_reason() {
     check_unusable(&old, "the NVIDIA driver is for CUDA 11.8; 12.1 or newer is needed");
     let incomplete = Imitation::new(&["INCOMPLETE"], &[]);
     check_unusable(&incomplete, "the NVIDIA driver lacks cuLaunchKernel");
+}
+
+#[test]
+fn a_driver_that_is_broken_is_named_with_the_loaders_reason() {
+    check_unusable(&Imitation::broken(), "libcuda.so.1: file too short");
+}
+
+/// An automatic choice says why it cannot use a GPU, but only for a reader of details.
+#[test]
+fn an_automatic_choice_says_what_it_has_found_among_the_details() {
+    let imitation = Imitation::broken();
+    let tree = &imitation.scene.tree;
+    for (seed, options, lines) in [(5, &["-v"][..], 1), (6, &[][..], 0)] {
+        fs::write(tree.join("data"), data(seed, 4 << 20)).unwrap();
+        let words = ["backup", tree.to_str().unwrap(), "--compression", "auto"];
+        let backup = imitation.run(&[&words[..], options].concat(), None);
+        assert_eq!(backup.said.len(), lines, "{backup:?}");
+        assert!(backup.said.iter().all(|line| line.contains("file too short")), "{backup:?}");
+        assert_eq!(backup.compressors, ["threads"], "{backup:?}");
+    }
 }
 
 #[test]
