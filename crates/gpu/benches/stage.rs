@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use chunk::{
-    BatchCompressor, BatchOpener, Compression, Compressor, DomainKey, RawQuantum, Threads,
+    BatchCompressor, BatchOpener, Compression, Compressor, DomainKey, Estimate, RawQuantum, Threads,
 };
 use gpu::{Gpu, Settings};
 
@@ -31,11 +31,16 @@ fn main() -> io::Result<()> {
     }
     let library = std::env::var_os("HOLDFAST_NVCOMP");
     match Gpu::open(library.as_deref(), Settings::default()) {
-        Ok(gpu) => println!("GPU: {}", gpu.device_name()),
+        Ok(gpu) => {
+            println!("GPU: {}", gpu.device_name());
+            print_estimate("the GPU with the setting of a backup", &gpu);
+        }
         Err(error) => println!("no GPU: {error}"),
     }
     let processors = sys::process::processors();
     println!("{processors} processors, {} quanta of 2 MiB", quanta.len());
+    let threads = Threads { compression: Compression::Standard, count: processors };
+    print_estimate(&format!("{processors} threads, standard"), &threads);
     println!("\nCompression: GB/s before compression, ratio, processors in use");
     for compression in [Compression::Level(1), Compression::Standard] {
         for count in [1, processors] {
@@ -81,6 +86,12 @@ fn main() -> io::Result<()> {
         open(&name, &gpu, (lanes, BYTES), &key, &stored)?;
     }
     Ok(())
+}
+
+/// Prints the estimate of a compressor, for a comparison with its measurement.
+fn print_estimate(name: &str, by: &dyn BatchCompressor) {
+    let Estimate { bytes_per_sec, ratio } = by.estimate();
+    println!("estimate of {name}: {:.2} GB/s, ratio {:.3}", bytes_per_sec / 1e9, 1.0 / ratio);
 }
 
 /// Returns the files as quanta of chunks of 64 KiB.
