@@ -70,7 +70,8 @@ pub enum AgentError {
 pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Result<(), AgentError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let AgentConfig { settings, sources, node } = agent_config(home)?;
+        let AgentConfig { settings, sources, node, warnings } = agent_config(home)?;
+        warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let folder = home.join(crate::FOLDER);
         let failed = |source| AgentError::Folder { folder: folder.clone(), source };
         sys::durable::create_dir_all(&folder, 0o700).map_err(failed)?;
@@ -602,9 +603,10 @@ impl Agent {
     /// Takes over the settings that the option set and the node's file have now.
     fn take_settings(&mut self, line: &Line) {
         match agent_config(&self.home) {
-            Ok(AgentConfig { settings, sources, .. }) => {
+            Ok(AgentConfig { settings, sources, warnings, .. }) => {
                 if settings != self.rights.settings {
                     tracing::info!(mode = ?settings.mode, "new settings");
+                    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                     line.settings.send_replace(settings.clone());
                 }
                 self.rights = Rights { settings, sources, fault: None };

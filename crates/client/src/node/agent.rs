@@ -16,7 +16,8 @@ pub struct AgentSettings {
     /// Way in which the agent hears from the server: `prompted`, by a connection that stays open,
     /// or `polling`, by a connection from time to time.
     pub mode: AgentMode,
-    /// Minutes between two connections of an agent that polls.
+    /// Minutes between two connections of an agent that polls, from 1 to 44640. A number outside
+    /// counts as the nearest of these.
     pub poll_minutes: u32,
     /// Shell commands that the server may start: `all`, `none`, or a list of the exact commands.
     pub commands: CommandRight,
@@ -125,13 +126,16 @@ pub struct AgentConfig {
     pub sources: RightSources,
     /// Name of the node.
     pub node: String,
+    /// Warnings about values of the node's file that are out of their bounds.
+    pub warnings: Vec<String>,
 }
 
 /// Reads the settings of the agent, and the name of the node, from the node's folder.
 pub fn agent_config(folder: &Path) -> Result<AgentConfig, ClientError> {
     let Home { config, standing, .. } = Home::load(folder)?;
     let sources = RightSources::of(&standing);
-    Ok(AgentConfig { settings: config.agent, sources, node: config.node })
+    let warnings = standing.out_of_bounds().to_vec();
+    Ok(AgentConfig { settings: config.agent, sources, node: config.node, warnings })
 }
 
 #[cfg(test)]

@@ -77,6 +77,8 @@ pub struct Standing {
     runs_around: bool,
     /// Options of the set that this program leaves out, with the reasons.
     unheard: Vec<String>,
+    /// Warnings about values of the node's file that are out of their bounds.
+    out_of_bounds: Vec<String>,
     /// True if a schedule of the server has started this command.
     pub(crate) is_scheduled: bool,
 }
@@ -120,11 +122,17 @@ impl Standing {
             lines: BTreeMap::new(),
             runs_around: true,
             unheard: Vec::new(),
+            out_of_bounds: Vec::new(),
             is_scheduled: false,
         };
+        let mut table = own.clone();
+        for name in BOUNDED {
+            let outside = bring_into_bounds(find(name).expect("a setting"), &mut table, file);
+            standing.out_of_bounds.extend(outside);
+        }
         let places = places(text);
         for setting in &SETTINGS {
-            if let Some(value) = at(&own, setting.key) {
+            if let Some(value) = at(&table, setting.key) {
                 if CHECKED.contains(&setting.name) {
                     check(setting, value, file)?;
                 }
@@ -139,7 +147,6 @@ impl Standing {
         let value = |name: &str| standing.winner(find(name).expect("a setting")).1;
         let allows_all = value("agent-commands").is_none_or(|commands| commands == "all");
         standing.runs_around = allows_all && value("agent-commands-around") != Some("no");
-        let mut table = own.clone();
         for (setting, value) in values {
             if standing.is_of_set(setting.name) {
                 put(&mut table, setting.key, to_toml(value));
@@ -202,6 +209,11 @@ impl Standing {
     /// Options of the set that this program leaves out, with the reasons.
     pub fn unheard(&self) -> &[String] {
         &self.unheard
+    }
+
+    /// Warnings about values of the node's file that are out of their bounds.
+    pub fn out_of_bounds(&self) -> &[String] {
+        &self.out_of_bounds
     }
 
     /// Returns the value in force of the setting `name` without the command line; `None` for the
@@ -290,6 +302,26 @@ impl Standing {
 /// Settings whose values the configuration has as text, and which are checked by their kinds.
 const CHECKED: [&str; 6] =
     ["image-rate", "image-snapshot", "paths", "priority", "replace", "virtual-filespaces"];
+
+/// Settings whose numbers in the node's file count as the nearest bound if they are out of their
+/// bounds, so that the agent starts nevertheless.
+const BOUNDED: [&str; 1] = ["agent-poll-minutes"];
+
+/// Brings the number of a setting in `table` into its bounds. Returns a warning if it was outside.
+fn bring_into_bounds(setting: &Setting, table: &mut Table, file: &Path) -> Option<String> {
+    let Kind::Number { min, max } = setting.kind else { return None };
+    let given = at(table, setting.key)?.as_integer()?;
+    let counted = u64::try_from(given).unwrap_or(0).clamp(min, max);
+    if u64::try_from(given) == Ok(counted) {
+        return None;
+    }
+    put(table, setting.key, to_toml(Value::Number(counted)));
+    Some(format!(
+        "{}: {} = {given} counts as {counted}; it is a number from {min} to {max}",
+        file.display(),
+        setting.key
+    ))
+}
 
 /// Returns a fault of `client.toml`, which has `text`, on one line.
 pub(super) fn syntax(text: &str, error: &toml::de::Error) -> String {

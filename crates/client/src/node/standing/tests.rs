@@ -155,6 +155,25 @@ fn an_option_set_never_makes_a_node_unable_to_work() {
 }
 
 #[test]
+fn an_interval_out_of_its_bounds_counts_as_the_nearest_of_them() {
+    let cases = [("0", 1, "from 1 to 44640"), ("99999999", 44_640, "from 1 to 44640")];
+    for (given, counted, bounds) in cases {
+        let home = home(&format!("[agent]\npoll_minutes = {given}\n"), &[]).expect("a node");
+        assert_eq!(home.config.agent.poll_minutes, counted);
+        assert_eq!(home.standing.value("agent-poll-minutes"), Some(counted.to_string().as_str()));
+        let [warning] = home.standing.out_of_bounds() else { panic!("one warning") };
+        let said = format!("poll_minutes = {given} counts as {counted}; it is a number {bounds}");
+        assert!(warning.ends_with(&said), "{warning}");
+    }
+    let forced = [("agent-poll-minutes", "30", true)];
+    let home = home("[agent]\npoll_minutes = 0\n", &forced).expect("a node");
+    assert_eq!(home.config.agent.poll_minutes, 30);
+    let home = self::home("[options]\nagent-poll-minutes = 1\n", &[]).expect("a node");
+    assert_eq!(home.config.agent.poll_minutes, 1);
+    assert!(home.standing.out_of_bounds().is_empty());
+}
+
+#[test]
 fn the_section_of_options_is_read_by_names() {
     let lines = "[options]\ntxnbytelimit = \"64M\"\nagent-mode = \"polling\"\nwait = \"9m\"\n\
                  deduplication = false\nlimits = \"send=1M\"\npaths = \"/a, /b\"\n";

@@ -49,7 +49,8 @@ pub(super) fn run(names: &[String], context: &mut Context) -> Result<u8, Command
             context.output.text(&text(report, &standing));
         }
     }
-    standing.unheard().iter().for_each(|line| context.output.note(line));
+    let notes = standing.unheard().iter().chain(standing.out_of_bounds());
+    notes.for_each(|line| context.output.note(line));
     Ok(DONE)
 }
 
