@@ -142,10 +142,7 @@ async fn connect_to(
     let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
     let stream = PacedStream::new(stream, pace.clone());
     let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
-    let stream = tokio::time::timeout(CONNECT_LIMIT, handshake)
-        .await
-        .map_err(|_| unreachable(&"it does not speak TLS"))?
-        .map_err(|error| judged(address, &in_plain_words(error)))?;
+    let stream = shaken(address, CONNECT_LIMIT, handshake).await?;
     let suite = stream.get_ref().1.negotiated_cipher_suite();
     let suite = suite.expect("the handshake has ended with a cipher suite");
     let line = Line { server, cipher: format!("{:?}", suite.suite()), socket };
@@ -170,6 +167,18 @@ async fn connect_to(
         .await
         .map_err(|error| judged(address, &error))?;
     Ok(TlsConnection { channel, line })
+}
+
+/// Waits for the end of `handshake` with the server at `address`, `limit` at most.
+async fn shaken<T>(
+    address: &str,
+    limit: Duration,
+    handshake: impl Future<Output = io::Result<T>>,
+) -> Result<T, ClientError> {
+    tokio::time::timeout(limit, handshake)
+        .await
+        .map_err(|_| unreachable(address, &"it takes the connection, but says nothing"))?
+        .map_err(|error| judged(address, &in_plain_words(error)))
 }
 
 /// Returns the CA that the server at `address` shows. Nothing is trusted, and nothing is sent: the
@@ -340,5 +349,31 @@ impl ServerCertVerifier for Witness {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that hangs was taken for one of another kind, and its administrator looked at the
+    /// port.
+    #[test]
+    fn a_server_that_says_nothing_is_not_taken_for_one_without_tls() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let silent = std::future::pending::<io::Result<()>>();
+        let ended = runtime.block_on(shaken("srv:1500", Duration::ZERO, silent));
+        let error = ended.expect_err("the time is over");
+        assert_eq!(error.kind, ErrorKind::Retry);
+        assert_eq!(
+            error.message,
+            "cannot reach the server at srv:1500: it takes the connection, but says nothing"
+        );
+        let refusal = std::future::ready(Err::<(), _>(io::ErrorKind::InvalidData.into()));
+        let ended = runtime.block_on(shaken("srv:1500", Duration::from_secs(60), refusal));
+        assert_eq!(ended.expect_err("it is refused").kind, ErrorKind::Refused);
     }
 }
