@@ -43,6 +43,7 @@ mod names;
 mod open_target;
 mod outbox;
 mod outbox_message;
+mod own_pools;
 mod pipeline;
 mod presented;
 mod press;
@@ -172,6 +173,8 @@ fn attempt(
         .warnings()
         .into_iter()
         .for_each(|warning| tally.warn(warning));
+    let of_own_pools = own_pools::warnings(home, options, &rules, &scopes);
+    of_own_pools.into_iter().for_each(|warning| tally.warn(warning));
     let seal_key = seal_key(link, &rules)?;
     progress.enter(Phase::Running);
     let archive = open_archive(link, options, progress)?;

@@ -94,8 +94,8 @@ pub use node::{
 };
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,
-    ListContent, ListOptions, Origin, PreviewOptions, ReplaceRule, RestoreOptions, RestorePart,
-    STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions, VersionChoice,
+    ListContent, ListOptions, LocalServer, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
+    RestorePart, STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions, VersionChoice,
 };
 pub use pace::{Rate, RateError, RateLimits};
 pub use patience::Patience;

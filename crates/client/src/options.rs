@@ -29,6 +29,16 @@ impl Targets {
     }
 }
 
+/// A server that runs on this machine, as far as a backup has to know it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LocalServer {
+    pub folder: Vec<u8>,
+    /// Folders of its pools.
+    pub pools: Vec<Vec<u8>>,
+    /// Certificate of its authority, in PEM.
+    pub authority: Vec<u8>,
+}
+
 /// Options of a backup or an archive.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -65,6 +75,8 @@ pub struct BackupOptions {
     pub expands_wildcards: bool,
     /// Mount points of the file systems that space management works in.
     pub managed: Vec<Vec<u8>>,
+    /// Servers that run on this machine. A backup that takes the pools of its own server warns.
+    pub local_servers: Vec<LocalServer>,
     /// Settings that override the settings in the node's folder, one by one.
     pub tuning: Tuning,
     /// Options of an archive; `None` makes a backup. The targets of an archive must be selective.

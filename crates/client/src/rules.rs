@@ -339,11 +339,11 @@ fn has_signature(dir: &Dir, name: &[u8]) -> bool {
 }
 
 fn own_statements(home: &Home, list: Option<&Path>) -> Result<Vec<Statement>, ClientError> {
-    let named = list.map(Path::to_owned).or_else(|| home.config.inclexcl.clone());
-    let path: PathBuf = named.clone().unwrap_or_else(|| home.folder.join(LIST_FILE));
+    let is_named = list.is_some() || home.config.inclexcl.is_some();
+    let path = list_path(home, list);
     let text = match std::fs::read(&path) {
         Ok(text) => text,
-        Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if !is_named && error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(Vec::new());
         }
         Err(error) => return Err(ClientError::file("read", &path, &error)),
@@ -352,6 +352,12 @@ fn own_statements(home: &Home, list: Option<&Path>) -> Result<Vec<Statement>, Cl
     let source = |line| Source::File { path: shown.clone(), line };
     statement::parse_list(&text, source)
         .map_err(|error| ClientError::new(ErrorKind::Usage, error.to_string()))
+}
+
+/// Returns the file with the node's statements. `list` replaces the node's own file.
+pub(crate) fn list_path(home: &Home, list: Option<&Path>) -> PathBuf {
+    let named = list.map(Path::to_owned).or_else(|| home.config.inclexcl.clone());
+    named.unwrap_or_else(|| home.folder.join(LIST_FILE))
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use store::folder::config::CONFIG_FILE;
+use client::LocalServer;
+use store::folder::config::{CA_CERTIFICATE, CONFIG_FILE, Config, pool_folder};
 
 use crate::error::CommandError;
 use crate::path;
@@ -119,6 +120,29 @@ pub(crate) fn choose(named: Option<PathBuf>) -> Result<PathBuf, CommandError> {
     folders.sort();
     folders.dedup();
     only(folders)
+}
+
+/// Returns the servers that run on this machine, and whose folders this user may read.
+pub(crate) fn local() -> Vec<LocalServer> {
+    let mut places = runtime_folders();
+    // A service that makes a backup has a folder of its own.
+    let system = PathBuf::from(SYSTEM_FOLDER);
+    if !places.contains(&system) {
+        places.push(system);
+    }
+    let running = places.iter().flat_map(|place| running(&place.join(SERVERS)));
+    running.filter_map(|server| local_in(&server.folder)).collect()
+}
+
+/// Returns what a backup has to know of the server in `folder`. Its first pool counts alone: only
+/// the server may open its catalogue, which has the others.
+fn local_in(folder: &Path) -> Option<LocalServer> {
+    let config = Config::load(folder).ok()?;
+    let authority = std::fs::read(folder.join(CA_CERTIFICATE)).ok()?;
+    let resolved = |path: &Path| Some(path::bytes(&path.canonicalize().ok()?));
+    let pool = pool_folder(&config.pool, folder).ok();
+    let pools = pool.and_then(|pool| resolved(&pool)).into_iter().collect();
+    Some(LocalServer { folder: resolved(folder)?, pools, authority })
 }
 
 /// Returns true unless `folder` is certainly no folder of a server.

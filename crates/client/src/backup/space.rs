@@ -127,6 +127,7 @@ pub(super) fn options(tuning: Tuning) -> BackupOptions {
         lists_excluded: false,
         expands_wildcards: false,
         managed: Vec::new(),
+        local_servers: Vec::new(),
         tuning: Tuning { deduplication: Some(true), ..tuning },
         archive: None,
     }

@@ -114,7 +114,8 @@ impl Server {
         kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a number of kB") << 10
     }
 
-    fn id(&self) -> u32 {
+    /// Returns the number of its process.
+    pub fn id(&self) -> u32 {
         self.running.as_ref().expect("the server is running").id()
     }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use e2e::harness::path_bytes;
 use serde_json::Value;
@@ -256,4 +257,37 @@ fn files_are_spared_compression_and_deduplication_as_told() {
     let out = scene.restore("out", &[]);
     assert_eq!(fs::read_to_string(out.join("b.gz")).unwrap(), text);
     assert_eq!(names(&out), names(&scene.tree));
+}
+
+/// Announces the server of the scene to the node, as a server of the node's machine is announced.
+fn announce(scene: &Scene) {
+    let id = scene.server.id();
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let began = fields.split_ascii_whitespace().nth(19).unwrap();
+    let servers = scene.node.home().with_extension("run").join("servers");
+    fs::create_dir_all(&servers).unwrap();
+    let content = format!("{began}\n{}", scene.server.dir().display());
+    fs::write(servers.join(id.to_string()), content).unwrap();
+}
+
+/// The pool grew with each backup of the server's machine, and nothing said why.
+#[test]
+fn a_backup_of_the_pool_of_its_own_server_warns_once() {
+    let scene = Scene::new();
+    plant(&scene, &["a"]);
+    announce(&scene);
+    let folder = scene.server.dir().canonicalize().unwrap();
+    let line = format!("exclude.dir {}", folder.display());
+    let around = folder.parent().unwrap();
+    let warned = |path: &Path, options: &[&str]| {
+        let report = scene.node.backup(path, options).expect(&[0, 8]).json();
+        let warnings = report["warnings"].as_array().unwrap();
+        warnings.iter().filter(|text| text.as_str().unwrap().contains(&line)).count()
+    };
+    assert_eq!(warned(around, &["--dry-run"]), 1);
+    assert_eq!(warned(around, &[]), 1);
+    assert_eq!(warned(&scene.tree, &["--dry-run"]), 0);
+    set_list(&scene, &format!("{line}\n"));
+    assert_eq!(warned(around, &["--dry-run"]), 0);
 }

@@ -85,6 +85,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         lists_excluded: args.naming.list_excluded || args.naming.expand_wildcards,
         expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
         managed: backup::managed(&standing, context)?,
+        local_servers: Vec::new(),
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };

@@ -17,7 +17,7 @@ use crate::filelist::FilelistArgs;
 use crate::report::{self, BackupDocument};
 use crate::values::{self, ValueError};
 use crate::waiter::LinkArgs;
-use crate::{around, path, settings, stream};
+use crate::{around, path, servers, settings, stream};
 
 const COMMAND: &str = "holdfast backup";
 
@@ -206,6 +206,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         lists_excluded: args.naming.list_excluded || args.naming.expand_wildcards,
         expands_wildcards: args.naming.expand_wildcards && !args.paths.is_empty(),
         managed,
+        local_servers: servers::local(),
         tuning: tuning(&args.tuning),
         archive: None,
         targets: match (&stream, &machine) {
