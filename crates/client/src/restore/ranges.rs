@@ -24,7 +24,7 @@ use crate::progress::Progress;
 
 /// Number of versions whose pieces a reader remembers.
 const VERSIONS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
-/// Number of bytes that are fetched at least when one range follows the other.
+/// Number of bytes that are fetched at least in the middle of a stream of reads.
 pub const AHEAD_BYTES: u64 = 8 << 20;
 /// Number of chunks, of at most 1 MiB each, that a reader remembers.
 const CHUNKS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
@@ -68,15 +68,16 @@ impl RangeReader {
     }
 
     /// Fills `buffer` with the bytes in `range` of a file of `size` bytes: of the version of the
-    /// object at a place that was active at a time. With `reads_ahead`, the server sends more than
-    /// the range. Fails if the server cannot be reached, and if it has lost the data.
+    /// object at a place that was active at a time. The server sends at least the next
+    /// `bytes_min` bytes from the start of the range on. Fails if the server cannot be reached, and
+    /// if it has lost the data.
     pub fn read(
         &self,
         (place, at): (&ObjectPlace, ServerTime),
         size: u64,
         range: Range<u64>,
         buffer: &mut [u8],
-        reads_ahead: bool,
+        bytes_min: u64,
     ) -> Result<(), ClientError> {
         buffer.fill(0);
         let key = (place.clone(), at);
@@ -88,7 +89,7 @@ impl RangeReader {
         if self.is_filled_from_memory(&key, &range, buffer) {
             return Ok(());
         }
-        let ahead = if reads_ahead { range.start + AHEAD_BYTES } else { range.end };
+        let ahead = range.start.saturating_add(bytes_min);
         let wanted = range.start..ahead.max(range.end).min(size);
         self.fetch(key, wanted, range, buffer)?;
         Ok(())

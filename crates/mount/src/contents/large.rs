@@ -99,7 +99,7 @@ impl LargeContents {
             let line = connection.line();
             // An error is met again by the read that needs the data.
             let range = start..start + 1;
-            drop(line.reader.read((place, *inserted), size, range, &mut [0], true));
+            drop(line.reader.read((place, *inserted), size, range, &mut [0], AHEAD_BYTES));
             fetching.fetch_sub(1, Relaxed);
         };
         let thread = std::thread::Builder::new().name("fetch".to_owned()).spawn(fetch);
@@ -119,7 +119,8 @@ impl LargeContents {
         self.connection.ask(|line| {
             let mut part = vec![0; to_usize(range.end - range.start)];
             let version = (place, *inserted);
-            line.reader.read(version, size, range.clone(), &mut part, reads_ahead)?;
+            let bytes_min = if reads_ahead { AHEAD_BYTES } else { 0 };
+            line.reader.read(version, size, range.clone(), &mut part, bytes_min)?;
             Ok(part)
         })
     }
