@@ -106,6 +106,29 @@ impl Contents {
         image: &Image,
         range: Range<u64>,
     ) -> Result<Vec<u8>, ClientError> {
+        self.ask_image(image, |reader| {
+            let mut buffer = vec![0; to_usize(range.end - range.start)];
+            reader.read_at(&mut buffer, range.start)?;
+            Ok(buffer)
+        })
+    }
+
+    /// Returns the range of the data of an image that `offset` lies in, or of the next data after
+    /// it, up to the next hole or the end of a part of the image.
+    pub(crate) fn image_data_from(
+        &self,
+        image: &Image,
+        offset: u64,
+    ) -> Result<Option<Range<u64>>, ClientError> {
+        self.ask_image(image, |reader| reader.data_from(offset))
+    }
+
+    /// Asks the reader of an image, which is kept for the next question.
+    fn ask_image<T>(
+        &self,
+        image: &Image,
+        question: impl Fn(&ImageReader) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
         let key = (image.name.clone(), image.taken);
         self.connection.ask(|line| {
             let known = self.images.lock().get(&key).cloned();
@@ -114,10 +137,9 @@ impl Contents {
                 Some((client, reader)) if Arc::ptr_eq(&client, &line.client) => reader,
                 _ => Arc::new(line.client.image_reader(image.clone())),
             };
-            let mut buffer = vec![0; to_usize(range.end - range.start)];
-            let read = reader.read_at(&mut buffer, range.start);
+            let answer = question(&reader);
             let mut images = self.images.lock();
-            if read.as_ref().is_err_and(|error| error.kind != ErrorKind::Damaged) {
+            if answer.as_ref().is_err_and(|error| error.kind != ErrorKind::Damaged) {
                 // The reader may have a connection that was lost.
                 images.remove(&key);
             } else {
@@ -126,7 +148,7 @@ impl Contents {
                 }
                 images.insert(key.clone(), (Arc::clone(&line.client), reader));
             }
-            read.map(|()| buffer)
+            answer
         })
     }
 }

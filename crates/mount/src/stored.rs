@@ -173,6 +173,10 @@ impl StoredFiles {
                 .contents
                 .data_from(folder, object, offset)
                 .map_err(|error| self.content_errno(node, &error))?,
+            Node::Image(image) if image.facts.data_bytes < size => self
+                .contents
+                .image_data_from(image, offset)
+                .map_err(|error| self.content_errno(node, &error))?,
             _ => Some(0..size),
         };
         sought(offset, data, whence)

@@ -362,8 +362,7 @@ impl ImageReader {
             let range = at - part.start..end.min(part.end) - part.start;
             let from = to_usize(at - offset);
             let to = from + to_usize(range.end - range.start);
-            let (directory, name) = (directory_of(number), name_of(number));
-            let place = ObjectPlace { filespace: self.image.filespace(), directory, name };
+            let place = self.place(number);
             let bytes_min = range.end - range.start + ahead;
             let read = self.ranges.read(
                 (&place, self.image.taken),
@@ -377,6 +376,36 @@ impl ImageReader {
             at = end.min(part.end);
         }
         Ok(())
+    }
+
+    /// Returns the range of the data that `offset` lies in, or of the next data after it, up to the
+    /// next hole or the end of a part of the image. Returns `None` if a hole is all that follows.
+    /// What could not be read from the disk is no hole.
+    pub fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, ClientError> {
+        let layout = self.image.facts.layout;
+        let mut at = offset;
+        while at < layout.bytes {
+            let number = at / layout.part_bytes();
+            let part = layout.range(number);
+            let version = (&self.place(number), self.image.taken);
+            let data = self.ranges.data_from(version, at - part.start)?;
+            let data = data.map(|data| part.start + data.start..part.start + data.end);
+            let hole = at..data.as_ref().map_or(part.end, |data| data.start.max(at));
+            if let Some(lost) = self.image.facts.unreadable_in(&hole) {
+                return Ok(Some(lost.start.max(at)..lost.end.min(hole.end)));
+            }
+            if data.is_some() {
+                return Ok(data);
+            }
+            at = part.end;
+        }
+        Ok(None)
+    }
+
+    /// Returns the place of the part `number`.
+    fn place(&self, number: u64) -> ObjectPlace {
+        let (directory, name) = (directory_of(number), name_of(number));
+        ObjectPlace { filespace: self.image.filespace(), directory, name }
     }
 }
 

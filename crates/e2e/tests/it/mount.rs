@@ -152,6 +152,31 @@ fn holes_are_found_without_reading_them() {
     assert_eq!(data_ranges(&shown), std::slice::from_ref(&(0..64_u64 << 10)));
 }
 
+/// A copy of an image read all its zeros, and took the room of the whole disk.
+#[test]
+fn holes_of_an_image_are_found() {
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let disk = scene.scratch.join("disk");
+    let file = fs::File::create(&disk).unwrap();
+    file.set_len(200 << 20).unwrap();
+    // The second range lies in another part of the image than the first.
+    for mib in [1, 150] {
+        let data = nasty::Random::new(mib, b"holes").bytes(1 << 20);
+        file.write_all_at(&data, mib << 20).unwrap();
+    }
+    scene.node.run(&["image", "backup", disk.to_str().unwrap()]).expect(&[0]);
+    let mounted = MountPoint::new(&scene, &[]);
+    let only = |folder: PathBuf| fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let image = only(only(mounted.at.join("images")));
+    let shown = fs::File::open(&image).unwrap();
+    assert_eq!(data_ranges(&shown), [1_u64 << 20..2 << 20, 150 << 20..151 << 20]);
+    assert_eq!(seek(&shown, SeekFrom::Hole(0)), Ok(0));
+    assert!(fs::read(&image).unwrap() == fs::read(&disk).unwrap());
+}
+
 #[test]
 fn any_time_and_all_versions_are_there() {
     if !can_mount() {
