@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use client::{
     AgentConfig, ClientError, EventControl, EventName, EventProgress, EventReport, Order, Plan,
-    agent_config,
+    agent_config, agent_config_heard,
 };
 use model::ServerTime;
 use policy::schedule::Definition;
@@ -103,6 +103,7 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             clock: ServerClock::default(),
             is_answered: false,
             is_in_trouble: false,
+            is_plan_unstored: false,
         };
         agent.follow(plan);
         let taken_over = agent.take_over();
@@ -157,6 +158,8 @@ struct Agent {
     is_answered: bool,
     /// True if something has failed on this machine.
     is_in_trouble: bool,
+    /// True if the plan that was received last could not be stored.
+    is_plan_unstored: bool,
 }
 
 /// Events at which somebody looks.
@@ -268,6 +271,10 @@ impl Agent {
     /// Starts what is due. Returns the time at which to look again.
     fn look_around(&mut self, line: &Line) -> ServerTime {
         if std::mem::take(&mut self.is_in_trouble) {
+            if self.is_plan_unstored {
+                let stored = self.store_plan();
+                self.heed(stored);
+            }
             self.take_settings(line);
             let taken_over = self.take_over();
             self.heed(taken_over);
@@ -589,20 +596,32 @@ impl Agent {
             }
             News::Order(Order::Plan(plan)) => {
                 tracing::info!(schedules = plan.schedules.len(), "new plan");
-                // Without the file, the plan holds until the agent ends.
-                let stored = plan_file::store(&self.folder, &plan);
-                client::keep_option_set(&self.home, &plan.option_set);
-                self.take_settings(line);
+                // Without its files, the plan holds until the agent ends.
                 line.digest.send_replace(plan.digest.clone());
                 self.follow(plan);
+                let stored = self.store_plan();
+                self.take_settings(line);
                 self.pass_wishes().and(stored)
             }
         }
     }
 
+    /// Stores the plan that was received last.
+    fn store_plan(&mut self) -> io::Result<()> {
+        // The option set first: an agent that has the plan on disk is not sent the option set again.
+        let stored = client::keep_option_set(&self.home, &self.plan.option_set)
+            .and_then(|()| plan_file::store(&self.folder, &self.plan));
+        self.is_plan_unstored = stored.is_err();
+        stored
+    }
+
     /// Takes over the settings that the option set and the node's file have now.
     fn take_settings(&mut self, line: &Line) {
-        match agent_config(&self.home) {
+        let config = match self.is_plan_unstored {
+            true => agent_config_heard(&self.home, &self.plan.option_set),
+            false => agent_config(&self.home),
+        };
+        match config {
             Ok(AgentConfig { settings, sources, warnings, .. }) => {
                 if settings != self.rights.settings {
                     tracing::info!(mode = ?settings.mode, "new settings");

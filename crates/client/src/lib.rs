@@ -85,7 +85,7 @@ pub use machine::{MachinePaths, machine_paths};
 pub use network::{Buffers, Direction, NetworkMeasurement, NetworkPlan, Transfer, Transport};
 pub use node::agent::{
     AgentConfig, AgentMode, AgentSettings, CommandRight, CommandWord, RightSources, agent_config,
-    keep_option_set,
+    agent_config_heard, keep_option_set,
 };
 pub use node::standing::{OtherOffer, ReceivedSet, SettingReport, Standing};
 pub use node::{

@@ -1,5 +1,6 @@
 //! Settings of the node's agent: how it hears from the server, and what the server may ask for.
 
+use std::io;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -79,11 +80,24 @@ impl CommandRight {
             Self::List(commands) => commands.iter().any(|known| known.as_bytes() == command),
         }
     }
+
+    /// Returns the commands that both rights allow.
+    fn and(self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Word(CommandWord::All), other) => other.clone(),
+            (own, Self::Word(CommandWord::All)) => own,
+            (Self::List(commands), Self::List(_)) => {
+                let allowed = |command: &String| other.allows(command.as_bytes());
+                Self::List(commands.into_iter().filter(allowed).collect())
+            }
+            _ => Self::Word(CommandWord::None),
+        }
+    }
 }
 
 /// Keeps the option set that the server has sent to the agent.
-pub fn keep_option_set(folder: &Path, received: &ReceivedSet) {
-    received.keep(folder);
+pub fn keep_option_set(folder: &Path, received: &ReceivedSet) -> io::Result<()> {
+    received.keep(folder)
 }
 
 /// Places where the rights of the server at this node are set, for people.
@@ -130,16 +144,49 @@ pub struct AgentConfig {
     pub warnings: Vec<String>,
 }
 
+impl AgentConfig {
+    /// Takes away the rights that `stored` does not give, too.
+    fn restricted_by(self, stored: Self) -> Self {
+        let Self { mut settings, mut sources, node, warnings } = self;
+        let own = stored.settings;
+        if settings.restores && !own.restores {
+            (settings.restores, sources.restores) = (false, stored.sources.restores);
+        }
+        if settings.commands_around && !own.commands_around {
+            settings.commands_around = false;
+            sources.commands_around = stored.sources.commands_around;
+        }
+        let both = settings.commands.clone().and(&own.commands);
+        if both != settings.commands {
+            (settings.commands, sources.commands) = (both, stored.sources.commands);
+        }
+        Self { settings, sources, node, warnings }
+    }
+}
+
 /// Reads the settings of the agent, and the name of the node, from the node's folder.
 pub fn agent_config(folder: &Path) -> Result<AgentConfig, ClientError> {
-    let Home { config, standing, .. } = Home::load(folder)?;
+    Home::load(folder).map(config_of)
+}
+
+/// Returns the settings of the agent with the option set `heard`, which could not be stored. Rights
+/// that the stored option set takes away stay away.
+pub fn agent_config_heard(folder: &Path, heard: &ReceivedSet) -> Result<AgentConfig, ClientError> {
+    let heard = config_of(Home::load_with(folder, heard.clone())?);
+    Ok(heard.restricted_by(agent_config(folder)?))
+}
+
+fn config_of(home: Home) -> AgentConfig {
+    let Home { config, standing, .. } = home;
     let sources = RightSources::of(&standing);
     let warnings = standing.out_of_bounds().to_vec();
-    Ok(AgentConfig { settings: config.agent, sources, node: config.node, warnings })
+    AgentConfig { settings: config.agent, sources, node: config.node, warnings }
 }
 
 #[cfg(test)]
 mod tests {
+    use policy::settings::SetOption;
+
     use super::*;
 
     fn commands(text: &str) -> CommandRight {
@@ -156,5 +203,46 @@ mod tests {
         assert!(!commands(r#""none""#).allows(b"sync"));
         assert!(toml::from_str::<AgentSettings>("commands = \"some\"").is_err());
         assert!(toml::from_str::<AgentSettings>("command = \"all\"").is_err());
+    }
+
+    #[test]
+    fn two_rights_allow_what_each_allows() {
+        let check = |one, other, expected| {
+            assert_eq!(commands(one).and(&commands(other)), commands(expected), "{one} {other}");
+        };
+        check(r#""all""#, r#"["sync"]"#, r#"["sync"]"#);
+        check(r#"["sync"]"#, r#""all""#, r#"["sync"]"#);
+        check(r#"["sync", "ls"]"#, r#"["ls", "df"]"#, r#"["ls"]"#);
+        check(r#"["sync"]"#, r#""none""#, r#""none""#);
+        check(r#""none""#, r#""all""#, r#""none""#);
+    }
+
+    fn set(name: &str, options: &[(&str, &str)]) -> ReceivedSet {
+        let option = |(name, value): &(&str, &str)| SetOption {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+            is_forced: true,
+        };
+        let options = options.iter().map(option).collect();
+        ReceivedSet { name: name.to_owned(), version: 1, options, ..ReceivedSet::default() }
+    }
+
+    /// A right that was taken away came back on a node whose disk was full.
+    #[test]
+    fn rights_stay_away_while_the_option_set_cannot_be_stored() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name, text: &str| std::fs::write(folder.path().join(name), text);
+        write("client.toml", "server = \"one:1\"\nnode = \"alpha\"\n").expect("written");
+        write("node.pem", "").expect("written");
+        let stored = set("OLD", &[("agent-commands-around", "no"), ("agent-log-days", "3")]);
+        stored.keep(folder.path()).expect("written");
+        let heard = set("NEW", &[("agent-restores", "no"), ("agent-commands", "none")]);
+        let config = agent_config_heard(folder.path(), &heard).expect("is read");
+        let AgentConfig { settings, sources, .. } = config;
+        assert!(!settings.restores && !settings.commands_around);
+        assert_eq!(settings.commands, CommandRight::Word(CommandWord::None));
+        assert_eq!(settings.log_days, AgentSettings::default().log_days, "what is heard is newer");
+        assert_eq!(sources.restores, "agent-restores of option set NEW version 1");
+        assert_eq!(sources.commands_around, "agent-commands-around of option set OLD version 1");
     }
 }

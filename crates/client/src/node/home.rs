@@ -297,6 +297,11 @@ pub struct Commands {
 
 impl Home {
     pub(crate) fn load(folder: &Path) -> Result<Self, ClientError> {
+        Self::load_with(folder, ReceivedSet::load(folder))
+    }
+
+    /// Loads the folder with this option set in place of the one in it.
+    pub(crate) fn load_with(folder: &Path, received: ReceivedSet) -> Result<Self, ClientError> {
         let path = folder.join(CONFIG_FILE);
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => not_enrolled(folder),
@@ -305,7 +310,7 @@ impl Home {
         let invalid = |error: &dyn std::fmt::Display| {
             ClientError::new(ErrorKind::Usage, format!("{} is not valid: {error}", path.display()))
         };
-        let (standing, table, own) = Standing::resolve(&text, &path, ReceivedSet::load(folder))?;
+        let (standing, table, own) = Standing::resolve(&text, &path, received)?;
         let is_same = table == own;
         // The text itself leads to better messages than the table.
         let config: ClientConfig = match toml::from_str(&text) {

@@ -10,6 +10,7 @@
 //! node unable to work.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use policy::settings::{Kind, Offers, Rank, SETTINGS, SetOption, Setting, Sway, Value, find};
@@ -45,14 +46,14 @@ impl ReceivedSet {
     }
 
     /// Keeps the option set in the node's folder.
-    pub(crate) fn keep(&self, folder: &Path) {
+    pub(crate) fn keep(&self, folder: &Path) -> io::Result<()> {
         if *self == Self::load(folder) {
-            return;
+            return Ok(());
         }
         let text = serde_json::to_vec(self).expect("an option set can be written as JSON");
-        if let Err(error) = sys::durable::write(&folder.join(RECEIVED_FILE), &text, 0o600) {
-            tracing::warn!(%error, "cannot store the option set of the server");
-        }
+        sys::durable::write(&folder.join(RECEIVED_FILE), &text, 0o600).inspect_err(
+            |error| tracing::warn!(%error, "cannot store the option set of the server"),
+        )
     }
 
     /// Name and version, for people.

@@ -24,7 +24,7 @@ fn home(lines: &str, options: &[(&str, &str, bool)]) -> Result<Home, ClientError
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("client.toml"), format!("{LEAST}{lines}")).expect("written");
     std::fs::write(folder.path().join("node.pem"), b"").expect("written");
-    received(options).keep(folder.path());
+    received(options).keep(folder.path()).expect("written");
     Home::load(folder.path())
 }
 
