@@ -32,6 +32,7 @@ mod command_line;
 mod instance;
 mod keeper;
 mod line;
+mod obstacles;
 mod plan_file;
 mod record;
 mod run;

@@ -14,15 +14,16 @@ use client::{
     agent_config, agent_config_heard,
 };
 use model::ServerTime;
-use policy::schedule::Definition;
 use policy::schedule::agenda::{Duty, LastEvent, Start, look};
 use policy::schedule::event::{FAILED_CODE, Phase};
+use policy::schedule::{Definition, Occurrence};
 use sys::alarm::Alarm;
 use tokio::sync::mpsc;
 
 use crate::command_line::{self, Rights};
 use crate::instance::{self, Verdict};
 use crate::line::{self, Line, Message, News};
+use crate::obstacles::Obstacles;
 use crate::plan_file;
 use crate::record::{self, AttemptState, BEGUN_FILE, LOCK_FILE, Outcome, Record};
 use crate::server_clock::ServerClock;
@@ -99,6 +100,7 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             pruned: None,
             ended: ended_in,
             reports: Reports::default(),
+            obstacles: Obstacles::default(),
             audience: Audience::default(),
             clock: ServerClock::default(),
             is_answered: false,
@@ -151,6 +153,7 @@ struct Agent {
     /// Takes the names of events whose keepers have ended.
     ended: mpsc::UnboundedSender<EventName>,
     reports: Reports,
+    obstacles: Obstacles,
     audience: Audience,
     clock: ServerClock,
     verdict: Verdict,
@@ -371,8 +374,10 @@ impl Agent {
             };
             // The node's file may have changed.
             self.take_settings(line);
-            self.begin(&start)?;
+            let begun = self.begin(&start);
+            self.note_begin(&start, &begun);
             self.report_all(line);
+            begun?;
         }
     }
 
@@ -418,15 +423,33 @@ impl Agent {
         wish.is_some_and(|(_, control)| *control == EventControl::Pause)
     }
 
+    /// Takes note whether an event has begun, or why it has not. The server knows of an event of
+    /// which an attempt is recorded.
+    fn note_begin(&mut self, start: &Start, begun: &io::Result<()>) {
+        let event = EventName { schedule: start.schedule.clone(), planned: start.planned };
+        match begun {
+            Err(error) if self.record_of(start).is_none() => {
+                let occurrence = self.occurrence(start);
+                self.obstacles.note(event, occurrence, self.clock.now(), error);
+            }
+            _ => self.obstacles.clear(&event),
+        }
+    }
+
+    /// Returns the occurrence of the schedule that an event is planned for.
+    fn occurrence(&self, start: &Start) -> Occurrence {
+        let duty = &self.duties[&start.schedule];
+        let before = ServerTime(start.planned.0 - 1);
+        let occurrence = duty.timing.occurrences(&duty.zone, before).next();
+        occurrence.expect("a first attempt is of a planned occurrence")
+    }
+
     /// Records an attempt and starts its task.
     fn begin(&mut self, start: &Start) -> io::Result<()> {
         let record = match self.record_of(start) {
             Some(known) => known.begin_again(start.attempt)?,
             None => {
-                let duty = &self.duties[&start.schedule];
-                let before = ServerTime(start.planned.0 - 1);
-                let occurrence = duty.timing.occurrences(&duty.zone, before).next();
-                let occurrence = occurrence.expect("a first attempt is of a planned occurrence");
+                let occurrence = self.occurrence(start);
                 let definition = &self.definitions[&start.schedule];
                 Record::claim(&self.folder, start, occurrence, definition)?
             }
@@ -608,7 +631,7 @@ impl Agent {
 
     /// Stores the plan that was received last.
     fn store_plan(&mut self) -> io::Result<()> {
-        // The option set first: an agent that has the plan on disk is not sent the option set again.
+        // The option set first: an agent that has the plan on disk does not get it again.
         let stored = client::keep_option_set(&self.home, &self.plan.option_set)
             .and_then(|()| plan_file::store(&self.folder, &self.plan));
         self.is_plan_unstored = stored.is_err();
@@ -640,6 +663,7 @@ impl Agent {
 
     fn confirm(&mut self, number: u64, line: &Line) -> io::Result<()> {
         let Some(report) = self.reports.sent.remove(&number) else { return Ok(()) };
+        self.obstacles.confirm(&report);
         let record = self.records.iter().find(|record| record.name() == report.event);
         let noted = record.map_or(Ok(()), |record| record.confirm(&report));
         if self.reports.has_more && self.reports.sent.len() <= REPORTS_MAX / 2 {
@@ -672,6 +696,18 @@ impl Agent {
                     && sent.phase == report.phase
             });
             if !is_sent && !is_confirmed && !self.send(report, line) {
+                self.reports.has_more = self.reports.is_connected;
+                return;
+            }
+        }
+        self.report_obstacles(line);
+    }
+
+    /// Tells the server why events have not begun whose windows close.
+    fn report_obstacles(&mut self, line: &Line) {
+        for report in self.obstacles.due(self.clock.now()) {
+            let is_sent = self.reports.sent.values().any(|sent| sent.event == report.event);
+            if !is_sent && !self.send(report, line) {
                 self.reports.has_more = self.reports.is_connected;
                 return;
             }
