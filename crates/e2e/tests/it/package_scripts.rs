@@ -136,3 +136,28 @@ fn a_purge_keeps_what_a_link_leads_to_if_no_server_is_there() {
     assert!(folder.join("letter").is_file());
     assert!(!purged.folder.is_symlink());
 }
+
+/// The packages named the licence of the program alone, and not those of the crates in it.
+#[test]
+fn the_copyright_names_the_crates_in_the_program() {
+    let build = debian().join("../build");
+    let made = Command::new("bash").arg(build).arg("--copyright").output().expect("bash runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let text = String::from_utf8(made.stdout).expect("text");
+    let own = fs::read_to_string(debian().join("copyright")).expect("is read");
+    let rest = text.strip_prefix(&own).expect("the own copyright comes first");
+    let crates: Vec<&str> = rest.lines().filter_map(|line| line.strip_prefix("  ")).collect();
+    let licence = |name: &str| {
+        let of_crate = |line: &&str| line.starts_with(&format!("{name} "));
+        crates
+            .iter()
+            .copied()
+            .find(of_crate)
+            .and_then(|line| line.split_once(": "))
+            .map(|(_, it)| it)
+    };
+    assert_eq!(licence("tokio"), Some("MIT"));
+    assert!(licence("rustls").is_some_and(|licence| licence.contains("Apache-2.0")));
+    assert_eq!(licence("serde_derive"), None, "it runs at the build alone");
+    assert!(crates.iter().all(|line| line.contains(": ") && !line.contains('/')), "{text}");
+}
