@@ -119,6 +119,7 @@ mod tests {
             mail: mail.to_owned(),
             cost_centres: Vec::new(),
             password: None,
+            roles: Vec::new(),
             made: ServerTime(1),
             made_by: "test".to_owned(),
         };

@@ -32,6 +32,8 @@ pub struct NewPerson {
     pub mail: String,
     pub cost_centres: Vec<String>,
     pub password: Option<String>,
+    /// Roles of the person. The person of a row does not count.
+    pub roles: Vec<RoleRow>,
     pub made: ServerTime,
     pub made_by: String,
 }
@@ -63,7 +65,8 @@ pub struct RoleRow {
 
 /// The people.
 pub trait People {
-    /// Registers a person. Fails with `Exists` for a login that is taken, in upper or lower case.
+    /// Registers a person with roles, or does nothing. Fails with `Exists` for a login that is
+    /// taken, in upper or lower case, and with `NotFound` for an unknown domain.
     fn add_person(&self, person: &NewPerson) -> Result<Person, CatalogError>;
 
     /// All people, by login.

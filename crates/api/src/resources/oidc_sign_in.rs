@@ -231,6 +231,7 @@ fn register(desk: &Desk, known: &Claimant, login: &str) -> Answer<Person> {
         mail: text("email"),
         cost_centres: Vec::new(),
         password: None,
+        roles: Vec::new(),
         made: sys::clock::now(),
         made_by: known.issuer.clone(),
     };

@@ -408,6 +408,7 @@ fn register(call: &mut Call<Empty, Empty, NewPersonBody>) -> Answer<PersonDocume
         mail: body.mail.clone(),
         cost_centres: body.cost_centres.clone(),
         password: body.password.as_deref().map(|password| call.desk.passwords.hash(password)),
+        roles,
         made: sys::clock::now(),
         made_by: call.caller.name.clone(),
     };
@@ -418,7 +419,6 @@ fn register(call: &mut Call<Empty, Empty, NewPersonBody>) -> Answer<PersonDocume
         }
         added => added?,
     };
-    store.catalog.set_roles(person.id, &roles)?;
     let roles: Vec<String> = body.roles.iter().map(ToString::to_string).collect();
     let roles = if roles.is_empty() { "no role".to_owned() } else { roles.join(" ") };
     note(store, &call.caller.name, "person added", format!("{}: {roles}", person.login))?;

@@ -93,10 +93,12 @@ fn add(sql: &dyn Sql, person: &NewPerson) -> Result<Person, CatalogError> {
     }
     let insert = "INSERT INTO person(login, name, mail, cost_centres, password, second_factor,
                     code_step, locked, made, made_by) VALUES(?, ?, ?, ?, ?, NULL, 0, 0, ?, ?)";
-    let NewPerson { login, name, mail, cost_centres, password, made, made_by } = person;
+    let NewPerson { login, name, mail, cost_centres, password, roles, made, made_by } = person;
     let cost_centres = joined(cost_centres);
     sql.execute(insert, params![login, name, mail, cost_centres, password, made.0, made_by])?;
-    with_login(sql, login)
+    let person = with_login(sql, login)?;
+    set_roles(sql, person.id, roles)?;
+    Ok(person)
 }
 
 /// Fails with `NotFound` if there is no such person.

@@ -203,6 +203,7 @@ macro_rules! conformance {
             );
             conformance!(@theme people, $new,
                 a_person_is_there_as_registered_and_changed,
+                a_person_is_registered_with_roles_or_not_at_all,
                 a_code_of_the_second_factor_counts_once,
                 roles_are_replaced_as_a_whole,
                 keys_belong_to_people_and_end,

@@ -306,6 +306,7 @@ fn add_owner(catalog: &dyn Catalog, node: &Node, state: u8) {
         mail: "owner@example.org".to_owned(),
         cost_centres: vec!["C1".to_owned()],
         password: Some("hash".to_owned()),
+        roles: Vec::new(),
         made: NOW,
         made_by: "administrator".to_owned(),
     };

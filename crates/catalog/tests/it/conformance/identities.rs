@@ -13,6 +13,7 @@ fn person(login: &str) -> NewPerson {
         mail: String::new(),
         cost_centres: Vec::new(),
         password: None,
+        roles: Vec::new(),
         made: NOW,
         made_by: "root".to_owned(),
     }

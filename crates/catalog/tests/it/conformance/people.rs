@@ -20,6 +20,7 @@ fn new(login: &str) -> NewPerson {
         mail: String::new(),
         cost_centres: vec!["C 1".to_owned(), "C2".to_owned()],
         password: Some("hash".to_owned()),
+        roles: Vec::new(),
         made: NOW,
         made_by: "administrator".to_owned(),
     }
@@ -54,6 +55,18 @@ pub(crate) fn a_person_is_there_as_registered_and_changed(engine: &dyn Engine) {
     assert_eq!(catalog.person_numbered(expected.id).expect("is found"), expected);
     assert_eq!(refusal(catalog.change_person(NOBODY, &change)), "not found");
     assert_eq!(refusal(catalog.person_numbered(NOBODY)), "not found");
+}
+
+pub(crate) fn a_person_is_registered_with_roles_or_not_at_all(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let role = |domain| RoleRow { person: NOBODY, role: "tenant".to_owned(), domain };
+    let unknown = NewPerson { roles: vec![role(Some(DomainId(99)))], ..new("anna") };
+    assert_eq!(refusal(catalog.add_person(&unknown)), "not found");
+    assert_eq!(refusal(catalog.person("anna")), "not found");
+    let known = NewPerson { roles: vec![role(Some(STANDARD))], ..new("anna") };
+    let person = catalog.add_person(&known).expect("is added").id;
+    let expected = RoleRow { person, ..role(Some(STANDARD)) };
+    assert_eq!(catalog.roles(None).expect("one"), [expected]);
 }
 
 pub(crate) fn a_code_of_the_second_factor_counts_once(engine: &dyn Engine) {
