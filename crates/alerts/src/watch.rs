@@ -246,8 +246,8 @@ fn send_digest(
         return Ok(());
     }
     let open = store.catalog.pending_alerts()?;
-    let ended = AlertFilter { is_open: Some(false) };
-    let over = store.catalog.alerts(ended, None, OVER_MAX)?;
+    let ended = AlertFilter { is_open: Some(false), ..AlertFilter::default() };
+    let over = store.catalog.alerts(&ended, None, OVER_MAX)?;
     for audience in audiences {
         let hears = |alert: &&AlertRow| audience.hears_of(alert.domain);
         let open: Vec<&AlertRow> =

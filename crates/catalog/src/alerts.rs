@@ -1,6 +1,8 @@
 //! Alerts, and the notices about them that are on their way to people and programs.
 
-use model::{DomainId, NodeId, ServerTime};
+use std::collections::BTreeSet;
+
+use model::{DomainId, NodeId, PersonId, ServerTime};
 
 use crate::CatalogError;
 
@@ -54,11 +56,21 @@ pub struct NoticeRow {
     pub sent: Option<ServerTime>,
 }
 
-/// Selection of alerts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The alerts that a caller sees: those about some domains and their nodes, and about the nodes of
+/// an owner. An alert about a node belongs to the present domain of the node.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AlertSight {
+    pub domains: BTreeSet<DomainId>,
+    pub owner: Option<PersonId>,
+}
+
+/// Selection of alerts; a field that is `None` selects all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AlertFilter {
     /// Only open alerts, or only ended ones.
     pub is_open: Option<bool>,
+    /// Only the alerts that a caller sees.
+    pub seen: Option<AlertSight>,
 }
 
 /// Changes of alerts and notices that happen together.
@@ -112,7 +124,7 @@ pub trait Alerts {
     /// At most `limit` alerts, the last opened first, from the number `from` on.
     fn alerts(
         &self,
-        filter: AlertFilter,
+        filter: &AlertFilter,
         from: Option<u64>,
         limit: usize,
     ) -> Result<Vec<AlertRow>, CatalogError>;

@@ -62,7 +62,7 @@ mod usage_days;
 mod versions;
 mod volumes;
 
-pub use alerts::{AlertChanges, AlertFilter, AlertRow, Alerts, Delivery, NoticeRow};
+pub use alerts::{AlertChanges, AlertFilter, AlertRow, AlertSight, Alerts, Delivery, NoticeRow};
 pub use amounts::{Amount, Amounts, Growth};
 pub use answers::{AnswerRow, Answers};
 pub use api_keys::{ApiKeyRow, ApiKeys};

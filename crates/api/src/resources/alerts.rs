@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use alerts::Attempt;
-use catalog::{AlertFilter, AlertRow, CatalogError, Node, NodeDetails};
+use catalog::{AlertFilter, AlertRow, AlertSight, CatalogError, Node, NodeDetails};
 use model::{DomainId, NodeId, PersonId};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
@@ -12,8 +12,9 @@ use serde_json::json;
 use server::{NumberKind, Numbering};
 use store::nodes::note;
 
+use super::domains::NOTHING;
 use crate::call::{Answer, Call};
-use crate::caller::Subject;
+use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
@@ -22,8 +23,6 @@ use crate::problem::Problem;
 use crate::roles::{Area, Right};
 use crate::routes::Routes;
 
-/// Maximum number of alerts that are looked through for one page of a list, or for the risks.
-pub(super) const LOOKED_AT_MAX: usize = 100_000;
 /// Maximum length of a note in bytes.
 const NOTE_BYTES_MAX: usize = 500;
 
@@ -210,15 +209,28 @@ impl Names {
     }
 }
 
+/// Returns the limit on the alerts that the caller may see, if there is one.
+pub(super) fn sight(desk: &Desk, caller: &Caller) -> Answer<Option<AlertSight>> {
+    let may = |subject| caller.may(Area::Alerts, Right::Read, subject);
+    if may(Subject::Service) {
+        return Ok(None);
+    }
+    let domains = desk.store().catalog.domains()?.into_iter().map(|domain| domain.id);
+    let domains = domains.filter(|domain| may(Subject::Domain(*domain))).collect();
+    let is_owner = |own: &PersonId| may(Subject::Node { domain: NOTHING, owner: Some(*own) });
+    Ok(Some(AlertSight { domains, owner: caller.person.filter(is_owner) }))
+}
+
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<AlertDocument>> {
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
-    let filter = AlertFilter { is_open: call.query.state.map(|state| state == State::Open) };
+    let filter = AlertFilter {
+        is_open: call.query.state.map(|state| state == State::Open),
+        seen: sight(&call.desk, &call.caller)?,
+    };
     let numbering = call.desk.numbering(&call.caller);
     let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Alert, first));
-    let mut rows = call.desk.store().catalog.alerts(filter, first, LOOKED_AT_MAX)?;
+    let rows = call.desk.store().catalog.alerts(&filter, first, portion.read_max())?;
     let names = Names::read(&call.desk)?;
-    rows.retain(|row| call.caller.may(Area::Alerts, Right::Read, names.subject(row)));
-    rows.truncate(portion.read_max());
     let alerts = rows.into_iter().map(|row| names.describe(&numbering, row)).collect();
     Ok(portion.page(alerts, |one: &AlertDocument| one.number.to_string().into_bytes()))
 }

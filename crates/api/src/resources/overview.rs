@@ -12,7 +12,7 @@ use server::NumberKind;
 use store::lifecycle::usage;
 use store::quotas::{self, LimitUse};
 
-use super::alerts::{LOOKED_AT_MAX, Names};
+use super::alerts::{Names, sight};
 use super::found_node::find_node;
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
@@ -29,6 +29,8 @@ const BACKUP_HOURS: u32 = 26;
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Fill in per cent from which a pool is a risk.
 const POOL_PERCENT: u64 = 90;
+/// Maximum number of open alerts that are looked through for the risks of a caller.
+const ALERTS_MAX: usize = 100_000;
 /// Kinds of alerts that are risks. The others are found here as the server stands now.
 const ALERTS: [Kind; 11] = [
     Kind::DamagedData,
@@ -226,8 +228,9 @@ fn alerts_at_risk(
     call: &Call<Empty, RisksQuery, Empty>,
     names: &Names,
 ) -> Answer<Vec<RiskDocument>> {
-    let open = AlertFilter { is_open: Some(true) };
-    let rows = call.desk.store().catalog.alerts(open, None, LOOKED_AT_MAX)?;
+    let seen = sight(&call.desk, &call.caller)?;
+    let open = AlertFilter { is_open: Some(true), seen };
+    let rows = call.desk.store().catalog.alerts(&open, None, ALERTS_MAX)?;
     let numbering = call.desk.numbering(&call.caller);
     let risk = |row: AlertRow| {
         // Full pools are found here as they stand now. A refusal of new data is known by its alert.

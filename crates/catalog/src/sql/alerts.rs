@@ -2,23 +2,21 @@
 
 use model::{DomainId, NodeId, ServerTime};
 
-use super::{Engine, Row, Sql, marks, params, row_count, row_number};
-use crate::{AlertChanges, AlertFilter, AlertRow, Alerts, CatalogError, Delivery, NoticeRow};
+use super::{
+    Engine, NOBODY, Row, Sql, ToValue, Values, domain_places, marks, params, row_count, row_number,
+};
+use crate::{
+    AlertChanges, AlertFilter, AlertRow, AlertSight, Alerts, CatalogError, Delivery, NoticeRow,
+};
 
 impl<E: Engine> Alerts for E {
     fn alerts(
         &self,
-        filter: AlertFilter,
+        filter: &AlertFilter,
         from: Option<u64>,
         limit: usize,
     ) -> Result<Vec<AlertRow>, CatalogError> {
-        let condition = match filter.is_open {
-            None => "",
-            Some(true) => "AND ended IS NULL",
-            Some(false) => "AND ended IS NOT NULL",
-        };
-        let select = format!("{ALERT} WHERE number <= ? {condition} ORDER BY number DESC LIMIT ?");
-        self.read(|sql| sql.all(&select, params![row_number(from), row_count(limit)], alert))
+        self.read(|sql| list(sql, filter, from, limit))
     }
 
     fn pending_alerts(&self) -> Result<Vec<AlertRow>, CatalogError> {
@@ -123,6 +121,42 @@ const ALERT: &str = "SELECT number, kind, object, domain, node, is_urgent, text,
                        told, end_told, acknowledged, acknowledged_by, note FROM alert";
 const NOTICE: &str = "SELECT number, channel, address, subject, body, made, due, attempts, error,
                         sent FROM notice";
+
+fn list(
+    sql: &dyn Sql,
+    filter: &AlertFilter,
+    from: Option<u64>,
+    limit: usize,
+) -> Result<Vec<AlertRow>, CatalogError> {
+    let state = match filter.is_open {
+        None => "",
+        Some(true) => "AND ended IS NULL",
+        Some(false) => "AND ended IS NOT NULL",
+    };
+    let (sight, mut values) = filter.seen.as_ref().map(seen).unwrap_or_default();
+    values.push(Box::new(row_number(from)));
+    values.push(Box::new(row_count(limit)));
+    let select = format!("{ALERT} WHERE {sight} number <= ? {state} ORDER BY number DESC LIMIT ?");
+    let values: Vec<&dyn ToValue> = values.iter().map(AsRef::as_ref).collect();
+    let alerts: Vec<AlertRow> = sql.all(&select, &values, alert)?;
+    assert!(alerts.len() <= limit, "the statement limits its rows");
+    Ok(alerts)
+}
+
+/// Returns the condition of the alerts that a caller sees, with the word before the next condition,
+/// and the values of its parameters.
+fn seen(AlertSight { domains, owner }: &AlertSight) -> (String, Values) {
+    let (places, mut values) = domain_places(domains);
+    let condition = format!(
+        "(alert.node IN (SELECT id FROM node WHERE domain IN ({places})
+                         UNION SELECT node FROM node_detail WHERE owner = ?)
+          OR (alert.domain IN ({places})
+              AND NOT EXISTS (SELECT 1 FROM node WHERE node.id = alert.node))) AND"
+    );
+    values.push(Box::new(owner.unwrap_or(NOBODY).0));
+    values.extend(domain_places(domains).1);
+    (condition, values)
+}
 
 fn time(row: &Row<'_>, column: usize) -> Result<Option<ServerTime>, CatalogError> {
     Ok(row.get::<Option<i64>>(column)?.map(ServerTime))

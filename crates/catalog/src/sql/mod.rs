@@ -55,9 +55,10 @@ mod usage_days;
 pub(crate) mod versions;
 pub(crate) mod volumes;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use model::{FilespaceId, ServerTime};
+use model::{DomainId, FilespaceId, PersonId, ServerTime};
 
 use crate::{CatalogError, CommitError, CommitTimes, PageKey, PageRow, Write};
 
@@ -266,6 +267,28 @@ impl Row<'_> {
 pub(crate) fn code<T: PartialEq>(value: T, all: &[T]) -> usize {
     let code = all.iter().position(|other| *other == value);
     code.expect("the list has every value of its type")
+}
+
+/// Numbers that no domain and no person has.
+const NO_DOMAIN: DomainId = DomainId(u32::MAX);
+const NOBODY: PersonId = PersonId(u32::MAX);
+
+/// Values of the parameters of a statement.
+type Values = Vec<Box<dyn ToValue>>;
+
+/// Returns the places of these domains in a list of a statement, and their values.
+///
+/// Each number of places makes another statement, which a connection keeps prepared. So the number
+/// is a power of two, and the last domain fills the places that are left.
+fn domain_places(domains: &BTreeSet<DomainId>) -> (String, Values) {
+    let places = domains.len().max(1).next_power_of_two();
+    let padding = domains.last().copied().unwrap_or(NO_DOMAIN);
+    let filled = domains.iter().copied().chain(std::iter::repeat(padding)).take(places);
+    let mut values = Values::new();
+    for domain in filled {
+        values.push(Box::new(domain.0));
+    }
+    (vec!["?"; places].join(", "), values)
 }
 
 /// Converts a count to the value of a LIMIT or OFFSET.

@@ -1,11 +1,13 @@
 //! Statements about the events of schedules. The next state of an event is policy's decision
 //! (`policy::schedule::event`). The statements for many events at once follow the same rules.
 
-use model::{DomainId, NodeId, NodeName, PersonId, ServerTime};
+use model::{NodeId, NodeName, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Progress};
 
-use super::{Row, Sql, ToValue, code, params, require, row_count, row_number};
+use super::{
+    NOBODY, Row, Sql, ToValue, Values, code, domain_places, params, require, row_count, row_number,
+};
 use crate::{
     CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, EventSight,
     ScheduledEvent,
@@ -13,10 +15,6 @@ use crate::{
 
 /// Number of the server itself in the column of nodes. Nodes count from 1.
 const SERVER: u32 = 0;
-
-/// Numbers that no domain and no person has.
-const NO_DOMAIN: DomainId = DomainId(u32::MAX);
-const NOBODY: PersonId = PersonId(u32::MAX);
 
 /// States of a node that works.
 const RUNNING: [EventState; 3] =
@@ -121,9 +119,6 @@ pub(super) fn list(
     Ok(events)
 }
 
-/// Values of the parameters of a statement.
-type Values = Vec<Box<dyn ToValue>>;
-
 /// Returns the conditions of a selection of events, and the values of their parameters.
 fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
     let (mut conditions, mut values) = (Vec::new(), Values::new());
@@ -199,17 +194,11 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
 /// Returns the condition of the events that a caller sees, and the values of its parameters. The
 /// nodes are found first, so that the time depends on what the caller sees, and not on the rest.
 fn seen(EventSight { domains, owner }: &EventSight) -> (String, Values) {
-    // Each number of places makes another statement, which a connection keeps prepared.
-    let places = domains.len().max(1).next_power_of_two();
+    let (places, mut values) = domain_places(domains);
     let condition = format!(
-        "scheduled_event.node IN (SELECT id FROM node WHERE domain IN ({})
-                                  UNION SELECT node FROM node_detail WHERE owner = ?)",
-        vec!["?"; places].join(", ")
+        "scheduled_event.node IN (SELECT id FROM node WHERE domain IN ({places})
+                                  UNION SELECT node FROM node_detail WHERE owner = ?)"
     );
-    let padding = domains.last().copied().unwrap_or(NO_DOMAIN);
-    let domains = domains.iter().copied().chain(std::iter::repeat(padding)).take(places);
-    let mut values: Values = Vec::new();
-    values.extend(domains.map(|domain| number(domain.0)));
     values.push(number(owner.unwrap_or(NOBODY).0));
     (condition, values)
 }

@@ -89,7 +89,7 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
         domain_details: catalog.domains()?.into_iter().map(details).collect::<Result<_, _>>()?,
         approvals: catalog.approvals(None, usize::MAX)?,
         amounts: catalog.amounts()?,
-        alerts: catalog.alerts(AlertFilter::default(), None, usize::MAX)?,
+        alerts: catalog.alerts(&AlertFilter::default(), None, usize::MAX)?,
         notices: catalog.notices(None, usize::MAX)?,
         usage_days: catalog
             .usage_days(UsageSubject::Pool(PoolId(1)), (Day(i64::MIN), Day(i64::MAX)))?,

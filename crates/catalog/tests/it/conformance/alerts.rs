@@ -1,15 +1,15 @@
 //! Alerts, their notices, and what is known about many rows at once.
 
 use catalog::{
-    AlertChanges, AlertFilter, AlertRow, Catalog, Certificate, Day, Delivery, EventOutcome,
-    FinishedBackup, FinishedTransfer, NoticeRow, PackState, PackUsage, RestoreRow, TransferFigures,
-    UsageDay, UsageSubject, Write,
+    AlertChanges, AlertFilter, AlertRow, AlertSight, Catalog, Certificate, Day, Delivery,
+    EventOutcome, FinishedBackup, FinishedTransfer, NodeChange, NodeDetails, NoticeRow, PackState,
+    PackUsage, RestoreRow, TransferFigures, UsageDay, UsageSubject, Write,
 };
-use model::{DomainId, PackNumber, PoolId, ServerTime};
+use model::{DomainId, NodeId, PackNumber, PersonId, PoolId, ServerTime};
 use policy::schedule::event::{EventState, Phase};
 
-use super::Engine;
 use super::schedules::{event, report};
+use super::{Engine, people};
 use crate::samples::{NOW, add_node, alert, archived, at, notice, pack, refusal, session};
 
 const STANDARD: DomainId = DomainId(1);
@@ -51,17 +51,55 @@ pub(crate) fn an_alert_is_there_from_its_opening_to_the_notice_of_its_end(engine
     catalog.change_alerts(&changes).expect("are changed");
     assert_eq!(objects(&catalog.pending_alerts().expect("are listed")), ["c"]);
     let listed = |is_open| {
-        let filter = AlertFilter { is_open };
-        catalog.alerts(filter, None, 9).expect("are listed")
+        let filter = AlertFilter { is_open, ..AlertFilter::default() };
+        catalog.alerts(&filter, None, 9).expect("are listed")
     };
     assert_eq!(objects(&listed(None)), ["c", "b", "a"]);
     assert_eq!(objects(&listed(Some(true))), ["c"]);
     assert_eq!(objects(&listed(Some(false))), ["b", "a"]);
-    let one = catalog.alerts(AlertFilter::default(), Some(numbers[1]), 1).expect("one");
+    let one = catalog.alerts(&AlertFilter::default(), Some(numbers[1]), 1).expect("one");
     assert_eq!(objects(&one), ["b"]);
     assert_eq!(refusal(catalog.alert(77_777)), "not found");
     assert_eq!(catalog.forget_alerts(at(6), at(2)).expect("are forgotten").len(), 1);
     assert_eq!(objects(&listed(None)), ["c"]);
+}
+
+pub(crate) fn alerts_are_selected_by_who_sees_them(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [a, b] = ["a", "b"].map(|name| add_node(&*catalog, name).id);
+    let [lab, law] = ["LAB", "LAW"].map(|name| catalog.add_domain(name, at(1)).expect("is added"));
+    let anna = people::add(&*catalog, "anna").id;
+    let owned = NodeDetails { owner: Some(anna), ..NodeDetails::default() };
+    catalog.put_node_details(b, &owned).expect("are kept");
+    let about = |object: &str, domain, node| AlertRow { domain, node, ..alert(object) };
+    let opened = vec![
+        about("service", None, None),
+        about("a", Some(STANDARD), Some(a)),
+        about("b", Some(STANDARD), Some(b)),
+        about("law", Some(law.id), None),
+        about("removed", Some(law.id), Some(NodeId(999))),
+    ];
+    let changes = AlertChanges { opened, ..AlertChanges::none(NOW) };
+    catalog.change_alerts(&changes).expect("are opened");
+    // The node takes its alert into its new domain.
+    let change = NodeChange { domain: Some(lab.id), ..NodeChange::default() };
+    catalog.change_node(a, &change).expect("moves");
+    let check = |domains: &[DomainId], owner: Option<PersonId>, expected: &[&str]| {
+        let seen = Some(AlertSight { domains: domains.iter().copied().collect(), owner });
+        let filter = AlertFilter { seen, ..AlertFilter::default() };
+        let found = catalog.alerts(&filter, None, 9).expect("are listed");
+        assert_eq!(objects(&found), expected, "{domains:?} {owner:?}");
+        // The limit counts only what the caller sees.
+        let last = catalog.alerts(&filter, found.last().map(|row| row.number), 1);
+        assert_eq!(last.expect("is listed").len(), expected.len().min(1));
+    };
+    check(&[], None, &[]);
+    check(&[DomainId(999)], Some(PersonId(999)), &[]);
+    check(&[lab.id], None, &["a"]);
+    check(&[law.id], None, &["removed", "law"]);
+    check(&[], Some(anna), &["b"]);
+    check(&[STANDARD, lab.id, law.id], Some(anna), &["removed", "law", "b", "a"]);
+    assert_eq!(catalog.alerts(&AlertFilter::default(), None, 9).expect("all").len(), 5);
 }
 
 pub(crate) fn an_alert_is_acknowledged_once(engine: &dyn Engine) {
