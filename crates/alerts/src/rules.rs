@@ -296,8 +296,8 @@ fn volume((name, errors): &(String, u32)) -> Finding {
 fn damage(packs: u64) -> Option<Finding> {
     let text = match packs {
         0 => return None,
-        1 => "an audit has found damaged data in 1 pack".to_owned(),
-        packs => format!("audits have found damaged data in {} packs", count(packs)),
+        1 => "1 pack has damaged data".to_owned(),
+        packs => format!("{} packs have damaged data", count(packs)),
     };
     let text = format!("{text}; 'holdfast admin audit' names the objects");
     Some(service(Kind::DamagedData, "packs", text))

@@ -13,7 +13,7 @@ pub enum PackState {
     /// Nothing names its chunks, and nothing new may name them. Reclamation removes the pack once
     /// that is certain.
     Condemned,
-    /// An audit has found damage in the pack; nothing new may name its chunks.
+    /// An audit or a reader has found damage in the pack; nothing new may name its chunks.
     Damaged,
 }
 

@@ -82,6 +82,11 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Returns true if the data is damaged or gone, and not only out of reach.
+    pub fn is_loss(&self) -> bool {
+        matches!(self, Self::Missing { .. } | Self::Damaged { .. })
+    }
+
     /// Returns the reason for those who store data. It has no number of a pack: packs are numbered
     /// over all domains, so the numbers would tell how much others store.
     pub fn without_numbers(&self) -> String {

@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) news: Vec<PackNews>,
     /// Packs that one pool could not read and another could.
     pub(crate) suspects: BTreeSet<PackNumber>,
+    /// Packs of which a reader needed data that no pool could read.
+    pub(crate) lost: BTreeSet<PackNumber>,
     /// Packs of other servers that were found before their servers reported them.
     pub(crate) early: BTreeSet<PackNumber>,
     /// Packs that failed, with the number of chunks that were durable by then.
@@ -98,6 +100,7 @@ impl State {
             tables: LruCache::new(TABLES_MAX),
             news: Vec::new(),
             suspects: BTreeSet::new(),
+            lost: BTreeSet::new(),
             early: BTreeSet::new(),
             given_up: BTreeMap::new(),
             failed: BTreeMap::new(),

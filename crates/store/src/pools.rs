@@ -20,6 +20,7 @@ pub(crate) mod changes;
 pub(crate) mod first;
 pub(crate) mod list_file;
 mod lookup;
+mod lost;
 pub(crate) mod outcome;
 pub(crate) mod place;
 mod plan;

@@ -194,8 +194,7 @@ fn the_server_has_its_own_state() {
         &Facts { volumes: vec![("A00001L8".to_owned(), 3)], ..facts() },
         &[(Kind::TapeErrors, "volume A00001L8 has 3 errors")],
     );
-    let damaged = "audits have found damaged data in 2 packs; 'holdfast admin audit' names the \
-                   objects";
+    let damaged = "2 packs have damaged data; 'holdfast admin audit' names the objects";
     check(&Facts { damaged_packs: 2, ..facts() }, &[(Kind::DamagedData, damaged)]);
     check(&Facts { copy: CopyFacts::Taken(hours_ago(48)), ..facts() }, &[]);
     check(

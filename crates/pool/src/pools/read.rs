@@ -14,6 +14,9 @@ use crate::source::Source;
 use crate::storage::{Distance, PackStorage, Presence};
 use crate::table;
 
+/// Maximum number of packs with lost data that are remembered.
+const LOST_MAX: usize = 1_000;
+
 impl Pools {
     /// Returns the table of `pack`. The table of an open pack has the quanta appended so far, and
     /// the table of a failed pack has those that were durable before.
@@ -233,5 +236,19 @@ impl Pools {
     /// Returns the packs that, since the last call, one pool could not read and another could.
     pub fn take_suspects(&self) -> std::collections::BTreeSet<PackNumber> {
         std::mem::take(&mut self.state().suspects)
+    }
+
+    /// Notes a pack of which a reader needed data that no pool could read. Later readers note the
+    /// packs again for which there is no room.
+    pub fn note_lost(&self, pack: PackNumber) {
+        let mut state = self.state();
+        if state.lost.len() < LOST_MAX {
+            state.lost.insert(pack);
+        }
+    }
+
+    /// Returns the packs that were noted since the last call.
+    pub fn take_lost(&self) -> std::collections::BTreeSet<PackNumber> {
+        std::mem::take(&mut self.state().lost)
     }
 }

@@ -12,6 +12,7 @@ use pool::PutError;
 
 use super::first::FIRST;
 use super::lookup::{OTHER_RUN, find, only};
+use super::lost;
 use super::outcome::{Listener, Outcome};
 use super::plan;
 use crate::counts::counted;
@@ -511,6 +512,7 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
     let cleared = store.clear_up().map(|()| Outcome::default()).map_err(StoreError::from);
     log_outcome("clear up", cleared);
     log_outcome("repair", repair_suspects(store));
+    log_outcome("damage", lost::mark(store).map(|_| Outcome::default()));
     let rows = match store.catalog.pools() {
         Ok(rows) => rows,
         Err(error) => return log_outcome("pools", Err(error.into())),

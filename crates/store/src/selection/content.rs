@@ -79,8 +79,11 @@ impl<'a> ContentReader<'a> {
         let lost = || damaged(place, "it is not in its quantum");
         let opened = self.opened.as_ref().expect("it was opened above");
         let chunk = opened.chunk(place).ok_or_else(lost)?;
-        let (_, digest) =
-            self.store.pools.chunk(place).map_err(|error| unreadable(place, &error))?;
+        let (_, digest) = self
+            .store
+            .pools
+            .chunk(place)
+            .map_err(|error| unreadable(self.store, place, &error))?;
         let found: ChunkDigest = self.store.pools.digest_of(DOMAIN, chunk);
         if found != digest {
             return Err(damaged(place, "its digest differs"));
@@ -90,7 +93,7 @@ impl<'a> ContentReader<'a> {
 
     fn open(&mut self, place: Place) -> Result<OpenedQuantum, StoreError> {
         let pools = &self.store.pools;
-        let unread = |error: pool::ReadError| unreadable(place, &error);
+        let unread = |error: pool::ReadError| unreadable(self.store, place, &error);
         let table = pools.table(place.pack()).map_err(unread)?;
         let number = table.quantum_of(place.index());
         let entry = number.map(|number| table.quanta()[number]);
@@ -102,19 +105,17 @@ impl<'a> ContentReader<'a> {
     }
 }
 
-/// Returns the error for a chunk that cannot be read. What is only away is no damage.
-fn unreadable(place: Place, error: &pool::ReadError) -> StoreError {
+/// Returns the error for a chunk that cannot be read. What is only away is no damage. A pack that
+/// has lost data is noted, so that the server tells people of it.
+fn unreadable(store: &Store, place: Place, error: &pool::ReadError) -> StoreError {
     let why = error.without_numbers();
-    match error {
-        pool::ReadError::Missing { .. } | pool::ReadError::Damaged { .. } => damaged(place, &why),
-        pool::ReadError::Away { .. }
-        | pool::ReadError::Volume { .. }
-        | pool::ReadError::Disk { .. } => {
-            let (pack, index, why) = (place.pack(), place.index(), why.as_str());
-            tracing::error!(%pack, index, why, "a chunk cannot be read for a download");
-            StoreError::away(format!("the data of the file cannot be read: {why}"))
-        }
+    if error.is_loss() {
+        store.pools.note_lost(place.pack());
+        return damaged(place, &why);
     }
+    let (pack, index, why) = (place.pack(), place.index(), why.as_str());
+    tracing::error!(%pack, index, why, "a chunk cannot be read for a download");
+    StoreError::away(format!("the data of the file cannot be read: {why}"))
 }
 
 /// Notes the place for the administrator, and returns an error without it for the reader: packs are

@@ -378,6 +378,7 @@ impl Sender<'_> {
             Ok(table) => table,
             Err(error) => {
                 tracing::error!(error = model::chain(&error), "a pack cannot be read");
+                self.note(pack, &error);
                 return self.send_damaged(pack, indexes, &error.without_numbers());
             }
         };
@@ -407,11 +408,19 @@ impl Sender<'_> {
                 }
                 Err(error) => {
                     tracing::error!(error = model::chain(&error), "a quantum is damaged");
+                    self.note(pack, &error);
                     self.send_damaged(pack, of_quantum, &error.without_numbers())?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Notes a pack that has lost data, so that the server tells people of it.
+    fn note(&self, pack: PackNumber, error: &pool::ReadError) {
+        if error.is_loss() {
+            self.store.pools.note_lost(pack);
+        }
     }
 
     /// Brings a pack that lies on volumes only to the stage, if it is not there. Ends the restore

@@ -14,8 +14,8 @@ pub struct CondemnedPacks {
     pub(crate) packs: BTreeMap<PackNumber, Option<LookEnd>>,
     /// Packs that were removed since the process began. A backup may still refer to places in them.
     pub(crate) gone: BTreeSet<PackNumber>,
-    /// Packs in which an audit has found damaged data. Pages that already name them are not
-    /// changed.
+    /// Packs in which an audit or a reader has found damaged data. Pages that already name them
+    /// are not changed.
     pub damaged: BTreeSet<PackNumber>,
     /// Number of condemnations, by all servers, that this set includes.
     pub(crate) generation: u64,

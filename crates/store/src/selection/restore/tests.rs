@@ -254,6 +254,7 @@ fn lost_data_is_reported_chunk_by_chunk_and_the_rest_comes() {
     let mut client = Client::new(&[]);
     restore(&server, &everything(&server, 0..u64::MAX), None, &mut client).expect("is sent");
     assert_eq!(client.damaged(), lost);
+    assert!(server.store.pools.take_lost().iter().eq([&lost[0].pack()]), "people are told");
     assert!(client.chunks().values().eq([&chunk(3)]));
 }
 
