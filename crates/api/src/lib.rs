@@ -68,6 +68,7 @@ mod routes;
 mod scope;
 mod seal;
 mod second_factor;
+mod shape;
 mod stall;
 mod standing;
 mod tags;

@@ -30,7 +30,7 @@ use crate::fields::Empty;
 use crate::operation::Operation;
 use crate::problem::{Kind, Problem};
 use crate::standing::Standing;
-use crate::{parameters, tags};
+use crate::{parameters, shape, tags};
 
 /// Maximum size of the body of a request, in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
@@ -420,7 +420,7 @@ fn carry_out<P, Q, B, T>(
 ) -> Result<Reply, Problem>
 where
     P: DeserializeOwned,
-    B: DeserializeOwned + 'static,
+    B: Part + DeserializeOwned,
     T: Serialize + 'static,
 {
     let identity = admit(&endpoint.operation, &received, headers)?;
@@ -448,7 +448,7 @@ where
 }
 
 /// Parses the body of a request, which must be JSON if the operation has one.
-fn parse_body<B: DeserializeOwned + 'static>(parts: &Parts, body: &[u8]) -> Result<B, Problem> {
+fn parse_body<B: Part + DeserializeOwned>(parts: &Parts, body: &[u8]) -> Result<B, Problem> {
     if is_nothing::<B>() && body.is_empty() {
         return Ok(serde_json::from_str("{}").expect("nothing has no fields"));
     }
@@ -465,6 +465,13 @@ fn parse_body<B: DeserializeOwned + 'static>(parts: &Parts, body: &[u8]) -> Resu
     let wrong = |error| Problem::invalid(format!("the body is wrong: {error}"));
     if has_escaped_nul(body) && has_nul(&serde_json::from_slice(body).map_err(wrong)?) {
         return Err(Problem::invalid("the body is wrong: a text cannot have a NUL"));
+    }
+    let document = || serde_json::from_slice::<Value>(body).map_err(wrong);
+    if body.contains(&b'[')
+        && let Some(field) = shape::list_for_object::<B>(&document()?)
+    {
+        let text = format!("the body is wrong: '{field}' must be an object, and not a list");
+        return Err(Problem::invalid(text));
     }
     serde_json::from_slice(body).map_err(wrong)
 }
@@ -561,15 +568,25 @@ mod tests {
 
     #[test]
     fn a_list_is_no_body() {
-        #[derive(serde::Deserialize)]
+        #[derive(serde::Deserialize, JsonSchema)]
+        struct LimitsBody {
+            nodes: u64,
+        }
+        #[derive(serde::Deserialize, JsonSchema)]
         struct NameBody {
             name: String,
+            limits: Option<LimitsBody>,
         }
         let json = (header::CONTENT_TYPE, "application/json");
         let request = axum::http::Request::builder().header(json.0, json.1).body(());
         let (parts, ()) = request.expect("is a request").into_parts();
         let parse = |body: &str| parse_body::<NameBody>(&parts, body.as_bytes());
         assert_eq!(parse(" {\"name\":\"a\"}").map(|body| body.name), Ok("a".to_owned()));
+        let whole = parse("{\"name\":\"[\",\"limits\":{\"nodes\":7}}");
+        assert_eq!(whole.map(|body| body.limits.map(|limits| limits.nodes)), Ok(Some(7)));
+        let refused = parse("{\"name\":\"a\",\"limits\":[7]}").map(|body| body.name);
+        let refused = refused.expect_err("a list is no object");
+        assert!(refused.detail.contains("'limits' must be an object"), "{refused:?}");
         for wrong in ["[\"a\"]", "\"a\"", "null", "", " "] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
