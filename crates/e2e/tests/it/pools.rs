@@ -71,7 +71,7 @@ impl Scene {
 
     #[track_caller]
     pub(crate) fn pool(&self, name: &str) -> Value {
-        let all = self.server.try_admin(&["pool", "list"]).expect(&[0]).json_lines();
+        let all = self.server.try_admin(&["pool", "list"]).expect(&[0, 8]).json_lines();
         all.into_iter().find(|pool| pool["pool"] == name).unwrap()
     }
 

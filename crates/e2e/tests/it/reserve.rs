@@ -129,10 +129,12 @@ fn the_log_says_once_that_pools_are_full_and_once_that_they_have_room() {
     await_event(&scene, "pools full");
     let servers = scene.server.try_admin(&["servers"]).expect(&[8]).json();
     assert_eq!(servers["refuses_data"], true, "{servers}");
+    scene.server.try_admin(&["pool", "list"]).expect(&[8]);
     assert_full(scene.node.backup(&scene.tree, &[]));
     scene.server.admin(&["pool", "set", "PRIMARY", "--capacity", "0"]);
     await_event(&scene, "pools have room");
     assert_eq!(scene.server.admin(&["servers"])["refuses_data"], false);
+    scene.server.try_admin(&["pool", "list"]).expect(&[0]);
     scene.backup();
     for what in ["pools full", "pools have room"] {
         assert_eq!(count_events(&scene, what), 1, "{what}");

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::recompression::EffortCheck;
 use super::tend::{self, Wording};
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
+use crate::error::{CommandError, DONE, WARNED};
 use crate::quantity;
 use crate::table::{self, Align};
 use crate::values;
@@ -188,7 +188,7 @@ pub(super) fn run(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     match args.command {
-        PoolCommand::List => list(&admin.pools(None)?, context),
+        PoolCommand::List => return list(admin, context),
         PoolCommand::Add(args) => {
             let settings = args.settings.into();
             let pool = NewPool { name: args.name, url: args.url, is_copy: args.copy, settings };
@@ -349,12 +349,21 @@ fn tell(pool: &Pool, text: &str, context: &mut Context) {
     }
 }
 
-fn list(pools: &[Pool], context: &mut Context) {
+/// Lists the pools. Ends with a warning if the server refuses new data.
+fn list(admin: &mut Admin, context: &mut Context) -> Result<u8, CommandError> {
+    let pools = admin.pools(None)?;
+    let refuses_data = admin.servers()?.iter().any(|server| server.health.refuses_data);
     if context.output.is_json() {
         pools.iter().for_each(|pool| context.output.json(&PoolDocument::new(pool)));
-        return;
+    } else {
+        context.output.text(&pools_table(&pools));
+        if refuses_data {
+            context
+                .output
+                .text("The server refuses new data, because no pool has room for it.");
+        }
     }
-    context.output.text(&pools_table(pools));
+    Ok(if refuses_data { WARNED } else { DONE })
 }
 
 fn pools_table(pools: &[Pool]) -> String {
