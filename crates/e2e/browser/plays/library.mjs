@@ -19,11 +19,25 @@ export default async function play(stage, facts) {
   const placed = (await slots.filter({ hasText: /A0000\dL8/ }).count()) + (await library.getByRole('list', { name: 'Volumes' }).getByRole('listitem').count());
   check(placed === facts.volumes, `each volume has its place: ${placed}`);
   check((await slots.filter({ hasText: /Slot \d+: empty/ }).count()) > 0, 'empty slots are shown');
+  const legend = library.getByRole('list', { name: 'Legend' });
+  const hasDoor = (await slots.filter({ hasText: /Door \d+/ }).count()) > 0;
+  check((await legend.getByText('door', { exact: false }).count() > 0) === hasDoor, 'the legend says what a door is');
   await stage.inspect('pools');
+  await seesActions(stage);
   await stage.inspect('library', library);
   await page.getByRole('link', { name: /^\d+ volumes?$/ }).click();
   await page.getByText('Only of pool TAPE').waitFor();
   const volumes = page.getByRole('table', { name: 'Volumes' });
   check((await volumes.getByText('TAPE', { exact: true }).count()) > 0, 'volumes of the pool are listed');
   await stage.checkAccess('the volumes of a pool');
+}
+
+/** What can be done with a pool is in sight on a phone, though its row is wider. */
+async function seesActions({ page }) {
+  const size = page.viewportSize();
+  await page.setViewportSize({ width: 390, height: 844 });
+  const button = page.getByRole('table', { name: 'Pools' }).getByRole('button', { name: 'Edit' }).first();
+  const box = await button.boundingBox();
+  check(box && box.x + box.width <= 390, `the button is in sight: ${JSON.stringify(box)}`);
+  await page.setViewportSize(size);
 }
