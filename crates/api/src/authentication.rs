@@ -11,6 +11,7 @@
 //! All failures give the same answer. After some failures from an address, or for a login, each
 //! further attempt is followed by a pause: see `login_guesses`.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -96,10 +97,8 @@ fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Cal
         Err(error) => return Err(error.into()),
     };
     let valid = row.filter(|row| keys::is_valid(row, secret, sys::clock::now()));
-    let Some((row, kind)) = valid
-        .and_then(|row| Some((KeyKind::of_name(&row.kind)?, row)))
-        .map(|(kind, row)| (row, kind))
-    else {
+    let read = valid.and_then(|row| Some((keys::parse_kind(&row.kind)?, row)));
+    let Some(((kind, key_reach), row)) = read else {
         // A key has too many bits to be guessed, so a valid one never waits.
         if let Some(from) = origin(evidence.address) {
             let now = sys::clock::monotonic();
@@ -109,6 +108,10 @@ fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Cal
         return Err(refused());
     };
     let person = desk.store().catalog.person_numbered(row.person)?;
+    if !is_within_reach(desk, person.id, key_reach.as_ref())? {
+        tracing::info!(key = row.id, "a key is refused: its person has rights in other domains");
+        return Err(refused());
+    }
     let name = format!("{} (key {})", person.login, row.id);
     let key_expires = row.expires;
     let caller = match kind {
@@ -117,7 +120,25 @@ fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Cal
         KeyKind::Enroller => caller(desk, &person, name, Limit::Enroller { key: row.id }),
         KeyKind::Impersonator => impersonate(desk, evidence, &person, &name),
     };
-    Ok(Caller { key_expires, ..caller? })
+    Ok(Caller { key_expires, key_reach, ..caller? })
+}
+
+/// Returns true if all rights of the person are in the domains of those who have made a key for the
+/// person. Whoever knows such a key must not come further by what others give to the person later.
+pub(crate) fn is_within_reach(
+    desk: &Desk,
+    person: PersonId,
+    reach: Option<&BTreeSet<DomainId>>,
+) -> Result<bool, Problem> {
+    let Some(reach) = reach else { return Ok(true) };
+    let owned = desk.store().catalog.domains_of_owner(person)?;
+    Ok(covers(reach, &roles(desk, person)?, &owned))
+}
+
+/// Returns true if the domains have all roles, and all nodes in the domains `owned`.
+fn covers(reach: &BTreeSet<DomainId>, held: &[HeldRole], owned: &[DomainId]) -> bool {
+    let is_inside = |held: &HeldRole| held.domain.is_some_and(|domain| reach.contains(&domain));
+    held.iter().all(is_inside) && owned.iter().all(|domain| reach.contains(domain))
 }
 
 /// Returns the person whom the request names as the caller. `by` must be able to see the person.
@@ -315,11 +336,11 @@ fn caller(desk: &Desk, person: &Person, name: String, limit: Limit) -> Result<Ca
     }
     let roles = roles(desk, person.id)?;
     let person = Some(person.id);
-    Ok(Caller { name, person, acting: None, roles, limit, key_expires: None })
+    Ok(Caller { name, person, roles, limit, ..Caller::stranger() })
 }
 
 /// Returns the roles of a person. Roles that only a newer program knows do not count.
-fn roles(desk: &Desk, person: PersonId) -> Result<Vec<HeldRole>, Problem> {
+pub(crate) fn roles(desk: &Desk, person: PersonId) -> Result<Vec<HeldRole>, Problem> {
     let rows = desk.store().catalog.roles(Some(person))?;
     let held = |row: catalog::RoleRow| {
         Some(HeldRole { role: Role::of_name(&row.role)?, domain: row.domain })
@@ -355,6 +376,17 @@ mod tests {
         assert!(may(&tenant, &[lab]));
         assert!(!may(&tenant, &[law]) && !may(&tenant, &[lab, law]));
         assert!(may(&[held(Role::System, None)], &[law]));
+    }
+
+    #[test]
+    fn a_key_reaches_the_domains_of_its_maker_only() {
+        let held = |domain| HeldRole { role: Role::Owner, domain };
+        let (lab, law) = (DomainId(1), DomainId(2));
+        let reach = BTreeSet::from([lab]);
+        assert!(covers(&reach, &[held(Some(lab))], &[lab]));
+        assert!(!covers(&reach, &[held(Some(lab))], &[lab, law]), "a node elsewhere");
+        assert!(!covers(&reach, &[held(Some(lab)), held(Some(law))], &[]), "a role elsewhere");
+        assert!(!covers(&reach, &[held(None)], &[]), "a role everywhere");
     }
 
     #[test]

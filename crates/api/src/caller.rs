@@ -1,5 +1,7 @@
 //! Callers of operations, and what they may do.
 
+use std::collections::BTreeSet;
+
 use model::{DomainId, PersonId, ServerTime};
 
 use crate::problem::Problem;
@@ -18,6 +20,8 @@ pub(crate) struct Caller {
     pub(crate) limit: Limit,
     /// End of the key by which the caller is known; `None` without one or for a key without end.
     pub(crate) key_expires: Option<ServerTime>,
+    /// Domains of those who have made the key for the person; `None` without such a limit.
+    pub(crate) key_reach: Option<BTreeSet<DomainId>>,
 }
 
 /// A role that a caller holds.
@@ -60,7 +64,7 @@ impl Caller {
     /// Makes the caller for a user of the administration socket.
     pub(crate) fn local(name: String) -> Self {
         let roles = vec![HeldRole { role: Role::System, domain: None }];
-        Self { name, person: None, acting: None, roles, limit: Limit::None, key_expires: None }
+        Self { name, roles, limit: Limit::None, ..Self::stranger() }
     }
 
     /// Makes the caller whom nobody knows.
@@ -73,6 +77,7 @@ impl Caller {
             roles: Vec::new(),
             limit: Limit::Stranger,
             key_expires: None,
+            key_reach: None,
         }
     }
 
@@ -192,6 +197,7 @@ mod tests {
             roles,
             limit: Limit::None,
             key_expires: None,
+            key_reach: None,
         }
     }
 

@@ -3,16 +3,20 @@
 //! A key is `ID:SECRET`. The catalogue has the id and the hash of the secret. The secret has 256
 //! random bits, so its hash needs no salt and no slow function.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use catalog::ApiKeyRow;
 use data_encoding::{BASE32_NOPAD, BASE64URL_NOPAD};
-use model::ServerTime;
+use model::{DomainId, ServerTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Beginning of the ids of keys, by which people and scanners recognise them.
 const PREFIX: &str = "hf-";
+
+/// Character between the kind of a key and the domains that it reaches, in the catalogue.
+const REACH: char = '@';
 
 /// Kind of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +61,24 @@ impl fmt::Display for KeyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// Returns the kind of a key as the catalogue keeps it, as in `full@2,5`. `reach` are the domains of
+/// those who make the key for another person; `None` if the key reaches all that its person does.
+pub(crate) fn kept_kind(kind: KeyKind, reach: Option<&BTreeSet<DomainId>>) -> String {
+    let Some(reach) = reach else { return kind.name().to_owned() };
+    let domains: Vec<String> = reach.iter().map(|domain| domain.0.to_string()).collect();
+    format!("{kind}{REACH}{}", domains.join(","))
+}
+
+/// Parses what [`kept_kind`] returns.
+pub(crate) fn parse_kind(text: &str) -> Option<(KeyKind, Option<BTreeSet<DomainId>>)> {
+    let Some((kind, domains)) = text.split_once(REACH) else {
+        return Some((KeyKind::of_name(text)?, None));
+    };
+    let parse = |number: &str| number.parse::<u32>().ok().map(DomainId);
+    let reach: Option<BTreeSet<DomainId>> = domains.split_terminator(',').map(parse).collect();
+    Some((KeyKind::of_name(kind)?, Some(reach?)))
 }
 
 /// Makes a key.
@@ -107,6 +129,24 @@ mod tests {
         assert!(!is_valid(&row, "another", ServerTime(8)));
         let revoked = ApiKeyRow { revoked: Some(ServerTime(1)), ..row };
         assert!(!is_valid(&revoked, &key.secret, ServerTime(8)));
+    }
+
+    #[test]
+    fn the_reach_of_a_key_is_kept_with_its_kind() {
+        let domains =
+            |all: &[u32]| Some(all.iter().copied().map(DomainId).collect::<BTreeSet<_>>());
+        for (reach, text) in [
+            (None, "readonly"),
+            (domains(&[]), "readonly@"),
+            (domains(&[2]), "readonly@2"),
+            (domains(&[2, 15]), "readonly@2,15"),
+        ] {
+            assert_eq!(kept_kind(KeyKind::Readonly, reach.as_ref()), text);
+            assert_eq!(parse_kind(text), Some((KeyKind::Readonly, reach)));
+        }
+        for wrong in ["", "@2", "full@x", "full@2,,3", "fuller"] {
+            assert_eq!(parse_kind(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! Keys of programs.
 
+use std::collections::BTreeSet;
+
 use catalog::{ApiKeyRow, CatalogError, Person};
-use model::ServerTime;
+use model::{DomainId, ServerTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::nodes::note;
 
 use super::people;
+use crate::authentication;
 use crate::call::{Answer, Call};
-use crate::caller::Caller;
+use crate::caller::{Caller, HeldRole};
 use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
@@ -112,22 +115,30 @@ fn holder(desk: &Desk, caller: &Caller, login: Option<&str>, right: Right) -> An
     }
 }
 
-fn describe(row: ApiKeyRow, person: &Person, now: ServerTime) -> Option<KeyDocument> {
+/// Describes a key; `None` for a kind that only a newer program knows.
+fn describe(
+    desk: &Desk,
+    row: ApiKeyRow,
+    person: &Person,
+    now: ServerTime,
+) -> Answer<Option<KeyDocument>> {
+    let Some((kind, reach)) = keys::parse_kind(&row.kind) else { return Ok(None) };
     let is_current = row.revoked.is_none() && row.expires.is_none_or(|expires| now < expires);
     let has_uses = row.uses_max.is_none_or(|max| row.uses < max);
-    Some(KeyDocument {
-        kind: KeyKind::of_name(&row.kind)?,
+    let is_within = authentication::is_within_reach(desk, person.id, reach.as_ref())?;
+    Ok(Some(KeyDocument {
+        kind,
         id: row.id,
         user: person.login.clone(),
         description: row.description,
         count: row.uses_max,
         uses: row.uses,
-        is_valid: is_current && has_uses,
+        is_valid: is_current && has_uses && is_within,
         made: Time(row.made),
         made_by: row.made_by,
         expires: row.expires.map(Time),
         revoked: row.revoked.map(Time),
-    })
+    }))
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<KeyDocument>> {
@@ -137,7 +148,11 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<KeyDocument>> {
     let mut rows = call.desk.store().catalog.api_keys(Some(person.id))?;
     rows.sort_by(|one, other| one.id.cmp(&other.id));
     let now = sys::clock::now();
-    let keys = rows.into_iter().filter_map(|row| describe(row, &person, now)).collect();
+    let keys = rows.into_iter().filter_map(|row| {
+        let key = describe(&call.desk, row, &person, now);
+        key.transpose()
+    });
+    let keys = keys.collect::<Answer<Vec<_>>>()?;
     Ok(portion.page_of(keys, |key: &KeyDocument| key.id.clone().into_bytes()))
 }
 
@@ -173,6 +188,25 @@ fn check(caller: &Caller, body: &NewKeyBody) -> Answer<()> {
     Ok(())
 }
 
+/// Returns the domains that a new key reaches at most; `None` for all that its person does: a person
+/// makes it for oneself, or those who run the service make it.
+fn reach(desk: &Desk, caller: &Caller, person: &Person) -> Answer<Option<BTreeSet<DomainId>>> {
+    if caller.key_reach.is_some() {
+        // A key makes no key that reaches further.
+        return Ok(caller.key_reach.clone());
+    }
+    let (maker, held) = match caller.acting {
+        Some(by) => (Some(by), authentication::roles(desk, by)?),
+        None => (caller.person, caller.roles.clone()),
+    };
+    let is_system = held.contains(&HeldRole { role: Role::System, domain: None });
+    if is_system || maker == Some(person.id) {
+        return Ok(None);
+    }
+    let tenants = held.iter().filter(|held| held.role == Role::Tenant);
+    Ok(Some(tenants.filter_map(|held| held.domain).collect()))
+}
+
 fn make(call: &mut Call<Empty, Empty, NewKeyBody>) -> Answer<NewKeyDocument> {
     check(&call.caller, &call.body)?;
     let body = &call.body;
@@ -182,7 +216,7 @@ fn make(call: &mut Call<Empty, Empty, NewKeyBody>) -> Answer<NewKeyDocument> {
         id: new.id.clone(),
         hash: new.hash,
         person: person.id,
-        kind: body.kind.name().to_owned(),
+        kind: keys::kept_kind(body.kind, reach(&call.desk, &call.caller, &person)?.as_ref()),
         description: body.description.clone(),
         uses_max: body.count,
         uses: 0,
@@ -194,9 +228,9 @@ fn make(call: &mut Call<Empty, Empty, NewKeyBody>) -> Answer<NewKeyDocument> {
     };
     let store = call.desk.store();
     store.catalog.add_api_key(&row)?;
-    let details = format!("{} of {}: {}", row.id, person.login, row.kind);
+    let details = format!("{} of {}: {}", row.id, person.login, body.kind);
     note(store, &call.caller.name, "key added", details)?;
-    let key = describe(row, &person, now).expect("the kind is known");
+    let key = describe(&call.desk, row, &person, now)?.expect("the kind is known");
     Ok(NewKeyDocument { key, token: format!("{}:{}", new.id, new.secret) })
 }
 

@@ -541,3 +541,36 @@ fn nobody_acts_for_the_owner_of_a_node_of_another_domain() {
     service.root.patch("/v1/nodes/law-1", &json!({ "owner": null })).expect(200);
     acting.get("/v1/nodes/lab-1").expect(200);
 }
+
+/// A customer may get nodes of another domain later. The administrator of the first domain knows the
+/// secret of a key of the customer, and comes no further by it.
+#[test]
+fn a_key_that_an_administrator_made_reaches_no_other_domain() {
+    let service = Provider::new();
+    let (_law, lab) = (service.tenant("LAW"), service.tenant("LAB"));
+    service.person("eve", &["owner@LAB"]);
+    let made = lab
+        .post("/v1/keys", &json!({ "user": "eve", "kind": "full" }))
+        .expect(201)
+        .json();
+    let known = service.stranger.with_key(made["token"].as_str().unwrap());
+    let more = known.post("/v1/keys", &json!({ "kind": "full" })).expect(201).json();
+    let more = service.stranger.with_key(more["token"].as_str().unwrap());
+    let own = service.root.post("/v1/keys", &json!({ "user": "eve", "kind": "full" }));
+    let own = service.stranger.with_key(own.expect(201).json()["token"].as_str().unwrap());
+    let new = json!({ "name": "lab-1", "domain": "LAB", "owner": "eve" });
+    lab.post("/v1/nodes", &new).expect(201);
+    known.get("/v1/nodes/lab-1").expect(200);
+    let new = json!({ "name": "law-1", "domain": "LAW", "owner": "eve" });
+    service.root.post("/v1/nodes", &new).expect(201);
+    for key in [&known, &more] {
+        key.get("/v1/nodes/law-1").expect(401);
+    }
+    own.get("/v1/nodes/law-1").expect(200);
+    let listed = own.get("/v1/keys").expect(200).json();
+    let listed = listed["items"].as_array().unwrap();
+    let valid = listed.iter().filter(|key| key["is_valid"] == true).count();
+    assert_eq!((listed.len() - valid, listed.iter().any(|key| key["kind"] != "full")), (2, false));
+    service.root.patch("/v1/nodes/law-1", &json!({ "owner": null })).expect(200);
+    known.get("/v1/nodes/lab-1").expect(200);
+}
