@@ -230,4 +230,10 @@ async function log(stage) {
   await page.getByText('Rows 1 to 1', { exact: true }).waitFor();
   await stage.visit('/log', 'Log');
   await stage.inspect('log');
+  // A phone has no room for columns of single words: they are above the details.
+  await page.setViewportSize({ width: 390, height: 844 });
+  const entries = page.getByRole('table', { name: 'Activity log' });
+  check(!(await entries.getByRole('columnheader', { name: 'What' }).isVisible()), 'a phone has no column for it');
+  check(await entries.getByText(/^by /).first().isVisible(), 'a phone shows who did it');
+  await page.setViewportSize({ width: 1280, height: 820 });
 }
