@@ -36,9 +36,12 @@ fn placed(
 
 impl BatchCompressor for Gpu {
     fn estimate(&self) -> Estimate {
-        // An H200 with the default settings compresses 2.5 GB/s, and then the thread of each of its
-        // four lanes reads back 0.71 GB/s. The ratio is level 1's. See docs/performance/gpu.md.
-        Estimate { bytes_per_sec: 1.3e9, ratio: 0.31 }
+        // An H200 with the default settings compresses 2.5 GB/s, and then the thread of each lane
+        // reads back 0.71 GB/s, if it has a processor. The ratio is level 1's. See
+        // docs/performance/gpu.md.
+        let readers = sys::process::processors().min(self.settings.lanes);
+        let reading = 0.71e9 * f64::from(u32::try_from(readers).unwrap_or(u32::MAX));
+        Estimate { bytes_per_sec: 1.0 / (1.0 / 2.5e9 + 1.0 / reading), ratio: 0.31 }
     }
 
     fn quanta_max(&self) -> usize {

@@ -245,8 +245,9 @@ fn small_sets(order: &Order) -> Option<String> {
     let small: Vec<&str> = order.roads.iter().filter(is_small).map(|road| road.name).collect();
     (!small.is_empty()).then(|| {
         format!(
-            "the automatic choice looks for a GPU after 2 GB, and does not use it over {}: give \
-             sets of 4 GB, by --set-bytes 4G, and over 1 Gbit/s by --seconds-max 35 too",
+            "the automatic choice looks for a GPU after 2 GB, and does not use it over {}: it does \
+             in sets of 4 GB, by --set-bytes 4G, and over 1 Gbit/s by --seconds-max 35 too; 10 \
+             Mbit/s carries too little",
             small.join(", ")
         )
     })

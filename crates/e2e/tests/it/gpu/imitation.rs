@@ -47,7 +47,8 @@ const CASES: [Case; 6] = [
         ..SOUND
     },
     Case { nvcomp: &["BAD_BATCH=1"], says: WRONG, by: "threads", ..SOUND },
-    Case { nvcomp: &["BAD_BATCH=3"], says: WRONG, by: "threads", ..SOUND },
+    // However late the GPU is opened, the first quantum and a full queue are two batches.
+    Case { nvcomp: &["BAD_BATCH=2"], says: WRONG, by: "threads", ..SOUND },
 ];
 
 /// A scene with the libraries of an imitation.
@@ -163,10 +164,10 @@ fn data(seed: u64, bytes: usize) -> Vec<u8> {
 
 #[test]
 fn files_come_back_whatever_becomes_of_the_gpu() {
+    let content = data(1, BYTES);
     for case in &CASES {
         let imitation = case.imitation();
         let scene = &imitation.scene;
-        let content = data(1, BYTES);
         fs::write(scene.tree.join("data"), &content).unwrap();
         let words = ["backup", scene.tree.to_str().unwrap()];
         case.check(&imitation.back_up(&words, None));
@@ -178,10 +179,11 @@ fn files_come_back_whatever_becomes_of_the_gpu() {
 /// An input that is read only once ends well too: nothing of it is needed a second time.
 #[test]
 fn standard_input_comes_back_whatever_becomes_of_the_gpu() {
+    let content = data(2, BYTES);
     for case in &CASES {
         let imitation = case.imitation();
         let scene = &imitation.scene;
-        let (content, input) = (data(2, BYTES), scene.scratch.join("input"));
+        let input = scene.scratch.join("input");
         fs::write(&input, &content).unwrap();
         case.check(&imitation.back_up(&["backup", "--stdin", "dump"], Some(&input)));
         let out = scene.scratch.folder("out");
@@ -193,10 +195,11 @@ fn standard_input_comes_back_whatever_becomes_of_the_gpu() {
 
 #[test]
 fn an_image_comes_back_whatever_becomes_of_the_gpu() {
+    let content = data(3, BYTES);
     for case in &CASES {
         let imitation = case.imitation();
         let scene = &imitation.scene;
-        let (content, disk) = (data(3, BYTES), scene.scratch.join("disk"));
+        let disk = scene.scratch.join("disk");
         fs::write(&disk, &content).unwrap();
         let words = ["image", "backup", disk.to_str().unwrap(), "--name", "disk"];
         case.check(&imitation.back_up(&words, None));
