@@ -32,7 +32,6 @@ mod command_line;
 mod instance;
 mod keeper;
 mod line;
-mod obstacles;
 mod plan_file;
 mod record;
 mod run;

@@ -16,9 +16,9 @@ use client::{
     agent_config_heard,
 };
 use model::ServerTime;
+use policy::schedule::Definition;
 use policy::schedule::agenda::{Duty, LastEvent, Start, look};
 use policy::schedule::event::FAILED_CODE;
-use policy::schedule::{Definition, Occurrence};
 use sys::alarm::Alarm;
 use tokio::sync::mpsc;
 
@@ -26,7 +26,6 @@ use self::reports::Reports;
 use crate::command_line::{self, Rights};
 use crate::instance::{self, Verdict};
 use crate::line::{self, Line, Message, News};
-use crate::obstacles::Obstacles;
 use crate::plan_file;
 use crate::record::{self, AttemptState, BEGUN_FILE, LOCK_FILE, Outcome, Record};
 use crate::server_clock::ServerClock;
@@ -101,12 +100,12 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             pruned: None,
             ended: ended_in,
             reports: Reports::default(),
-            obstacles: Obstacles::default(),
             audience: Audience::default(),
             clock: ServerClock::default(),
             is_answered: false,
             is_in_trouble: false,
             is_plan_unstored: false,
+            is_set_unstored: false,
         };
         agent.follow(plan);
         let taken_over = agent.take_over();
@@ -154,7 +153,6 @@ struct Agent {
     /// Takes the names of events whose keepers have ended.
     ended: mpsc::UnboundedSender<EventName>,
     reports: Reports,
-    obstacles: Obstacles,
     audience: Audience,
     clock: ServerClock,
     verdict: Verdict,
@@ -164,6 +162,8 @@ struct Agent {
     is_in_trouble: bool,
     /// True if the plan that was received last could not be stored.
     is_plan_unstored: bool,
+    /// True if the option set that was received last could not be stored.
+    is_set_unstored: bool,
 }
 
 /// Events at which somebody looks.
@@ -365,10 +365,8 @@ impl Agent {
             };
             // The node's file may have changed.
             self.take_settings(line);
-            let begun = self.begin(&start);
-            self.note_begin(&start, &begun);
+            self.begin(&start)?;
             self.report_all(line);
-            begun?;
         }
     }
 
@@ -414,33 +412,15 @@ impl Agent {
         wish.is_some_and(|(_, control)| *control == EventControl::Pause)
     }
 
-    /// Takes note whether an event has begun, or why it has not. The server knows of an event of
-    /// which an attempt is recorded.
-    fn note_begin(&mut self, start: &Start, begun: &io::Result<()>) {
-        let event = EventName { schedule: start.schedule.clone(), planned: start.planned };
-        match begun {
-            Err(error) if self.record_of(start).is_none() => {
-                let occurrence = self.occurrence(start);
-                self.obstacles.note(event, occurrence, self.clock.now(), error);
-            }
-            _ => self.obstacles.clear(&event),
-        }
-    }
-
-    /// Returns the occurrence of the schedule that an event is planned for.
-    fn occurrence(&self, start: &Start) -> Occurrence {
-        let duty = &self.duties[&start.schedule];
-        let before = ServerTime(start.planned.0 - 1);
-        let occurrence = duty.timing.occurrences(&duty.zone, before).next();
-        occurrence.expect("a first attempt is of a planned occurrence")
-    }
-
     /// Records an attempt and starts its task.
     fn begin(&mut self, start: &Start) -> io::Result<()> {
         let record = match self.record_of(start) {
             Some(known) => known.begin_again(start.attempt)?,
             None => {
-                let occurrence = self.occurrence(start);
+                let duty = &self.duties[&start.schedule];
+                let before = ServerTime(start.planned.0 - 1);
+                let occurrence = duty.timing.occurrences(&duty.zone, before).next();
+                let occurrence = occurrence.expect("a first attempt is of a planned occurrence");
                 let definition = &self.definitions[&start.schedule];
                 Record::claim(&self.folder, start, occurrence, definition)?
             }
@@ -613,6 +593,7 @@ impl Agent {
                 // Without its files, the plan holds until the agent ends.
                 line.digest.send_replace(plan.digest.clone());
                 self.follow(plan);
+                self.is_set_unstored = true;
                 let stored = self.store_plan();
                 self.take_settings(line);
                 self.pass_wishes().and(stored)
@@ -622,16 +603,21 @@ impl Agent {
 
     /// Stores the plan that was received last.
     fn store_plan(&mut self) -> io::Result<()> {
-        // The option set first: an agent that has the plan on disk does not get it again.
-        let stored = client::keep_option_set(&self.home, &self.plan.option_set)
-            .and_then(|()| plan_file::store(&self.folder, &self.plan));
-        self.is_plan_unstored = stored.is_err();
-        stored
+        self.is_plan_unstored = true;
+        // The option set first: an agent that has the plan on disk is not sent the option set again.
+        // It is stored once, because a backup may have stored a newer one since.
+        if self.is_set_unstored {
+            client::keep_option_set(&self.home, &self.plan.option_set)?;
+            self.is_set_unstored = false;
+        }
+        plan_file::store(&self.folder, &self.plan)?;
+        self.is_plan_unstored = false;
+        Ok(())
     }
 
     /// Takes over the settings that the option set and the node's file have now.
     fn take_settings(&mut self, line: &Line) {
-        let config = match self.is_plan_unstored {
+        let config = match self.is_set_unstored {
             true => agent_config_heard(&self.home, &self.plan.option_set),
             false => agent_config(&self.home),
         };

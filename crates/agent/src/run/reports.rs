@@ -27,7 +27,6 @@ impl Agent {
     /// Takes note that the server has confirmed a report.
     pub(super) fn confirm(&mut self, number: u64, line: &Line) -> io::Result<()> {
         let Some(report) = self.reports.sent.remove(&number) else { return Ok(()) };
-        self.obstacles.confirm(&report);
         let record = self.records.iter().find(|record| record.name() == report.event);
         let noted = record.map_or(Ok(()), |record| record.confirm(&report));
         if self.reports.has_more && self.reports.sent.len() <= REPORTS_MAX / 2 {
@@ -60,18 +59,6 @@ impl Agent {
                     && sent.phase == report.phase
             });
             if !is_sent && !is_confirmed && !self.send(report, line) {
-                self.reports.has_more = self.reports.is_connected;
-                return;
-            }
-        }
-        self.report_obstacles(line);
-    }
-
-    /// Tells the server why events have not begun whose windows close.
-    fn report_obstacles(&mut self, line: &Line) {
-        for report in self.obstacles.due(self.clock.now()) {
-            let is_sent = self.reports.sent.values().any(|sent| sent.event == report.event);
-            if !is_sent && !self.send(report, line) {
                 self.reports.has_more = self.reports.is_connected;
                 return;
             }

@@ -312,11 +312,12 @@ impl Home {
         };
         let (standing, table, own) = Standing::resolve(&text, &path, received)?;
         let is_same = table == own;
+        let is_in_bounds = standing.out_of_bounds().is_empty();
         // The text itself leads to better messages than the table.
         let config: ClientConfig = match toml::from_str(&text) {
-            Ok(config) => Ok(config),
-            Err(error) if !own_has_section(&text) => Err(syntax(&text, &error)),
-            Err(_) => own.try_into().map_err(|error| syntax(&text, &error)),
+            Ok(config) if is_in_bounds => Ok(config),
+            Err(error) if is_in_bounds && !own_has_section(&text) => Err(syntax(&text, &error)),
+            _ => own.try_into().map_err(|error| syntax(&text, &error)),
         }
         .map_err(|fault| invalid(&fault))?;
         if config.limits.iter().any(LimitWindow::limits_nothing) {

@@ -115,7 +115,7 @@ impl Standing {
         file: &Path,
         received: ReceivedSet,
     ) -> Result<(Self, Table, Table), ClientError> {
-        let own = own_table(text, file)?;
+        let mut own = own_table(text, file)?;
         let mut standing = Self {
             received,
             file: file.to_owned(),
@@ -126,11 +126,11 @@ impl Standing {
             out_of_bounds: Vec::new(),
             is_scheduled: false,
         };
-        let mut table = own.clone();
         for name in BOUNDED {
-            let outside = bring_into_bounds(find(name).expect("a setting"), &mut table, file);
+            let outside = bring_into_bounds(find(name).expect("a setting"), &mut own, file);
             standing.out_of_bounds.extend(outside);
         }
+        let mut table = own.clone();
         let places = places(text);
         for setting in &SETTINGS {
             if let Some(value) = at(&table, setting.key) {

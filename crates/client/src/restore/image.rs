@@ -391,7 +391,8 @@ impl ImageReader {
             let data = self.ranges.data_from(version, at - part.start)?;
             let data = data.map(|data| part.start + data.start..part.start + data.end);
             let hole = at..data.as_ref().map_or(part.end, |data| data.start.max(at));
-            if let Some(lost) = self.image.facts.unreadable_in(&hole) {
+            let lost = self.image.facts.unreadable_in(&hole).filter(|_| !hole.is_empty());
+            if let Some(lost) = lost {
                 return Ok(Some(lost.start.max(at)..lost.end.min(hole.end)));
             }
             if data.is_some() {
