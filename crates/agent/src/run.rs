@@ -104,8 +104,7 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             clock: ServerClock::default(),
             is_answered: false,
             is_in_trouble: false,
-            is_plan_unstored: false,
-            is_set_unstored: false,
+            unstored: Unstored::default(),
         };
         agent.follow(plan);
         let taken_over = agent.take_over();
@@ -124,6 +123,13 @@ fn rings(alarm: &Arc<Alarm>) -> mpsc::Receiver<()> {
     let alarm = Arc::clone(alarm);
     std::thread::spawn(move || while alarm.wait().is_ok() && ring.blocking_send(()).is_ok() {});
     rings
+}
+
+/// Parts of the last plan that could not be stored.
+#[derive(Default)]
+struct Unstored {
+    is_plan: bool,
+    is_option_set: bool,
 }
 
 /// The agent of a node.
@@ -160,10 +166,7 @@ struct Agent {
     is_answered: bool,
     /// True if something has failed on this machine.
     is_in_trouble: bool,
-    /// True if the plan that was received last could not be stored.
-    is_plan_unstored: bool,
-    /// True if the option set that was received last could not be stored.
-    is_set_unstored: bool,
+    unstored: Unstored,
 }
 
 /// Events at which somebody looks.
@@ -265,7 +268,7 @@ impl Agent {
     /// Starts what is due. Returns the time at which to look again.
     fn look_around(&mut self, line: &Line) -> ServerTime {
         if std::mem::take(&mut self.is_in_trouble) {
-            if self.is_plan_unstored {
+            if self.unstored.is_plan {
                 let stored = self.store_plan();
                 self.heed(stored);
             }
@@ -593,7 +596,7 @@ impl Agent {
                 // Without its files, the plan holds until the agent ends.
                 line.digest.send_replace(plan.digest.clone());
                 self.follow(plan);
-                self.is_set_unstored = true;
+                self.unstored.is_option_set = true;
                 let stored = self.store_plan();
                 self.take_settings(line);
                 self.pass_wishes().and(stored)
@@ -603,21 +606,21 @@ impl Agent {
 
     /// Stores the plan that was received last.
     fn store_plan(&mut self) -> io::Result<()> {
-        self.is_plan_unstored = true;
+        self.unstored.is_plan = true;
         // The option set first: an agent that has the plan on disk is not sent the option set again.
         // It is stored once, because a backup may have stored a newer one since.
-        if self.is_set_unstored {
+        if self.unstored.is_option_set {
             client::keep_option_set(&self.home, &self.plan.option_set)?;
-            self.is_set_unstored = false;
+            self.unstored.is_option_set = false;
         }
         plan_file::store(&self.folder, &self.plan)?;
-        self.is_plan_unstored = false;
+        self.unstored.is_plan = false;
         Ok(())
     }
 
     /// Takes over the settings that the option set and the node's file have now.
     fn take_settings(&mut self, line: &Line) {
-        let config = match self.is_set_unstored {
+        let config = match self.unstored.is_option_set {
             true => agent_config_heard(&self.home, &self.plan.option_set),
             false => agent_config(&self.home),
         };

@@ -123,8 +123,8 @@ fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Cal
     Ok(Caller { key_expires, key_reach, ..caller? })
 }
 
-/// Returns true if all rights of the person are in the domains of those who have made a key for the
-/// person. Whoever knows such a key must not come further by what others give to the person later.
+/// Returns true if the person has rights in the domains of `reach` only; without a reach, always.
+/// The maker of a key knows its secret, and must not get what the person is given elsewhere later.
 pub(crate) fn is_within_reach(
     desk: &Desk,
     person: PersonId,

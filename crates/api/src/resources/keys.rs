@@ -12,14 +12,14 @@ use store::nodes::note;
 use super::people;
 use crate::authentication;
 use crate::call::{Answer, Call};
-use crate::caller::{Caller, HeldRole};
+use crate::caller::Caller;
 use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::keys::{self, KeyKind};
 use crate::operation::Operation;
 use crate::problem::{Kind, Problem};
-use crate::roles::{Area, Right, Role};
+use crate::roles::{Area, Right, Role, permits};
 use crate::routes::Routes;
 
 /// Maximum number of nodes that one key registers.
@@ -199,12 +199,12 @@ fn reach(desk: &Desk, caller: &Caller, person: &Person) -> Answer<Option<BTreeSe
         Some(by) => (Some(by), authentication::roles(desk, by)?),
         None => (caller.person, caller.roles.clone()),
     };
-    let is_system = held.contains(&HeldRole { role: Role::System, domain: None });
-    if is_system || maker == Some(person.id) {
+    if maker == Some(person.id) {
         return Ok(None);
     }
-    let tenants = held.iter().filter(|held| held.role == Role::Tenant);
-    Ok(Some(tenants.filter_map(|held| held.domain).collect()))
+    // A role everywhere has no domain, and makes the whole `None`.
+    let makers = held.iter().filter(|held| permits(held.role, Area::People, Right::Write));
+    Ok(makers.map(|held| held.domain).collect())
 }
 
 fn make(call: &mut Call<Empty, Empty, NewKeyBody>) -> Answer<NewKeyDocument> {

@@ -93,6 +93,18 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
     sql.execute("DELETE FROM class_number WHERE domain = ?", &[&domain.0])?;
     sql.execute("DELETE FROM domain_detail WHERE domain = ?", &[&domain.0])?;
     sql.execute("DELETE FROM person_role WHERE domain = ?", &[&domain.0])?;
+    // Another domain may get the number. A key that was made for this one must not reach it: the
+    // domains of a key are after its kind, as in `full@2,5`.
+    let number = domain.0;
+    let forms = [
+        format!("%@{number}"),
+        format!("%@{number},%"),
+        format!("%,{number}"),
+        format!("%,{number},%"),
+    ];
+    for form in forms {
+        sql.execute("DELETE FROM api_key WHERE kind LIKE ?", params![form])?;
+    }
     let delete = "DELETE FROM domain WHERE id = ?";
     require(sql.execute(delete, &[&domain.0])?, "the domain")
 }

@@ -1,15 +1,16 @@
 //! Packs in which restores and downloads have found damage that no copy makes up for.
 //!
 //! 1. The reader notes the pack, and goes on.
-//! 2. The regular work of the server that keeps house reads the pack again. A pack that a pool has
-//!    whole now is not damaged. While a pool is away that may have it, nothing is decided.
+//! 2. The regular work of the server that keeps house reads the pack again. A pack is
+//!    damaged if every pool that has it has lost data of it: a pool that does not answer has lost
+//!    nothing. While any pool is away, nothing is decided.
 //! 3. The other packs are marked as an audit marks them: people are told, and no backup relies on
 //!    their data any more.
 
 use std::collections::BTreeSet;
 
 use catalog::{PackRow, PackState, Write};
-use model::PackNumber;
+use model::{PackNumber, PoolId};
 
 use crate::counts::counted;
 use crate::error::StoreError;
@@ -21,13 +22,22 @@ pub(super) fn mark(store: &Store) -> Result<u64, StoreError> {
     if noted.is_empty() {
         return Ok(0);
     }
-    if store.pools.is_any_away() {
+    let wait = |noted: BTreeSet<PackNumber>| {
         noted.into_iter().for_each(|pack| store.pools.note_lost(pack));
-        return Ok(0);
+        Ok(0)
+    };
+    // A drain would move packs to other pools while they are read.
+    let Some(_only) = store.try_tend() else { return wait(noted) };
+    if is_any_away(store) {
+        return wait(noted);
     }
-    let is_news = |pack: &PackNumber| !store.condemned().holds(*pack);
-    let lost = noted.into_iter().filter(is_news).filter(|pack| is_lost(store, *pack));
-    let marked = put_out_of_service(store, &lost.collect())?;
+    let news = noted.iter().copied().filter(|pack| !store.condemned().holds(*pack));
+    let lost: BTreeSet<PackNumber> = news.filter(|pack| is_lost(store, *pack)).collect();
+    // A disk may have gone while the packs were read.
+    if is_any_away(store) {
+        return wait(noted);
+    }
+    let marked = put_out_of_service(store, &lost)?;
     if marked > 0 {
         let details = format!("{} that restores or downloads needed", counted(marked, "pack"));
         store.record("damage found", details)?;
@@ -35,12 +45,38 @@ pub(super) fn mark(store: &Store) -> Result<u64, StoreError> {
     Ok(marked)
 }
 
-/// Returns true if no pool has the pack whole. Packs on volumes are read only on request: see
-/// `shelving::audit`.
+/// Checks which pools are there now. Returns true if any is not.
+fn is_any_away(store: &Store) -> bool {
+    super::refresh(store);
+    store.pools.is_any_away()
+}
+
+/// Returns true if each pool that has the pack has lost data of it. Packs on volumes are read only
+/// on request: see `shelving::audit`.
 fn is_lost(store: &Store, pack: PackNumber) -> bool {
     let pools = &store.pools;
-    let is_sound = |pool| pools.is_shelf(pool) || pools.is_whole(pool, pack);
-    !pools.homes(pack).into_iter().any(is_sound)
+    // The pools themselves are read, and not what this server has kept of them.
+    pools.forget_kept(pack);
+    pools.look_for(pack);
+    let is_back = pools.bring_back(pack).unwrap_or_else(|error| {
+        tracing::warn!(%pack, %error, "older versions of a pack's object cannot be listed");
+        true
+    });
+    let has_lost = |pool| !pools.is_shelf(pool) && has_lost(store, pool, pack);
+    !is_back && pools.homes(pack).into_iter().all(has_lost)
+}
+
+/// Returns true if the pool has lost data of the pack. A pool that does not answer has lost nothing.
+fn has_lost(store: &Store, pool: PoolId, pack: PackNumber) -> bool {
+    let table = match store.pools.table_at(pool, pack) {
+        Ok(table) => table,
+        Err(error) => return error.is_loss(),
+    };
+    let read = |quantum| store.pools.read_at(pool, pack, quantum);
+    table
+        .quanta()
+        .iter()
+        .any(|quantum| read(quantum).is_err_and(|error| error.is_loss()))
 }
 
 /// Marks sealed packs as damaged, so that no new page names them. Returns their number.
