@@ -104,7 +104,7 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             clock: ServerClock::default(),
             is_answered: false,
             is_in_trouble: false,
-            unstored: Unstored::default(),
+            gaps: PlanGaps::default(),
         };
         agent.follow(plan);
         let taken_over = agent.take_over();
@@ -127,9 +127,9 @@ fn rings(alarm: &Arc<Alarm>) -> mpsc::Receiver<()> {
 
 /// Parts of the last plan that could not be stored.
 #[derive(Default)]
-struct Unstored {
-    is_plan: bool,
-    is_option_set: bool,
+struct PlanGaps {
+    lacks_plan: bool,
+    lacks_option_set: bool,
 }
 
 /// The agent of a node.
@@ -166,7 +166,7 @@ struct Agent {
     is_answered: bool,
     /// True if something has failed on this machine.
     is_in_trouble: bool,
-    unstored: Unstored,
+    gaps: PlanGaps,
 }
 
 /// Events at which somebody looks.
@@ -268,7 +268,7 @@ impl Agent {
     /// Starts what is due. Returns the time at which to look again.
     fn look_around(&mut self, line: &Line) -> ServerTime {
         if std::mem::take(&mut self.is_in_trouble) {
-            if self.unstored.is_plan {
+            if self.gaps.lacks_plan {
                 let stored = self.store_plan();
                 self.heed(stored);
             }
@@ -596,7 +596,7 @@ impl Agent {
                 // Without its files, the plan holds until the agent ends.
                 line.digest.send_replace(plan.digest.clone());
                 self.follow(plan);
-                self.unstored.is_option_set = true;
+                self.gaps.lacks_option_set = true;
                 let stored = self.store_plan();
                 self.take_settings(line);
                 self.pass_wishes().and(stored)
@@ -606,21 +606,21 @@ impl Agent {
 
     /// Stores the plan that was received last.
     fn store_plan(&mut self) -> io::Result<()> {
-        self.unstored.is_plan = true;
-        // The option set first: an agent that has the plan on disk is not sent the option set again.
-        // It is stored once, because a backup may have stored a newer one since.
-        if self.unstored.is_option_set {
+        self.gaps.lacks_plan = true;
+        // The option set first: an agent that has the plan on disk is not sent the set again. It is
+        // stored once, because a backup may have stored a newer one since.
+        if self.gaps.lacks_option_set {
             client::keep_option_set(&self.home, &self.plan.option_set)?;
-            self.unstored.is_option_set = false;
+            self.gaps.lacks_option_set = false;
         }
         plan_file::store(&self.folder, &self.plan)?;
-        self.unstored.is_plan = false;
+        self.gaps.lacks_plan = false;
         Ok(())
     }
 
     /// Takes over the settings that the option set and the node's file have now.
     fn take_settings(&mut self, line: &Line) {
-        let config = match self.unstored.is_option_set {
+        let config = match self.gaps.lacks_option_set {
             true => agent_config_heard(&self.home, &self.plan.option_set),
             false => agent_config(&self.home),
         };

@@ -63,8 +63,9 @@ impl fmt::Display for KeyKind {
     }
 }
 
-/// Returns the kind of a key as the catalogue keeps it, as in `full@2,5`. `reach` are the domains of
-/// those who make the key for another person; `None` if the key reaches all that its person does.
+/// Returns the kind of a key as the catalogue keeps it, as in `full@2,5`. `reach` has the
+/// domains of those who make the key for another person; `None` if the key reaches all that its
+/// person does.
 pub(crate) fn kept_kind(kind: KeyKind, reach: Option<&BTreeSet<DomainId>>) -> String {
     let Some(reach) = reach else { return kind.name().to_owned() };
     let domains: Vec<String> = reach.iter().map(|domain| domain.0.to_string()).collect();

@@ -1,4 +1,4 @@
-//! What the agent tells the server about events, until the server has confirmed it.
+//! Reports of events to the server, which the agent sends until the server has confirmed them.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -188,8 +188,8 @@ fn check(caller: &Caller, body: &NewKeyBody) -> Answer<()> {
     Ok(())
 }
 
-/// Returns the domains that a new key reaches at most; `None` for all that its person does: a person
-/// makes it for oneself, or those who run the service make it.
+/// Returns the domains that a new key reaches at most; `None` for all that its person reaches: a
+/// person makes it for oneself, or those who run the service make it.
 fn reach(desk: &Desk, caller: &Caller, person: &Person) -> Answer<Option<BTreeSet<DomainId>>> {
     if caller.key_reach.is_some() {
         // A key makes no key that reaches further.

@@ -273,18 +273,18 @@ mod tests {
         }
     }
 
-    /// Maximum number of quanta in a batch of [`Changing`].
+    /// Maximum number of quanta in a batch of [`FitfulGpu`].
     const BATCH: usize = 4;
 
     /// Accelerator of batches that do some quanta, a number for each batch, and then fail.
-    struct Changing {
+    struct FitfulGpu {
         quanta: Vec<usize>,
         batches: AtomicUsize,
         /// Number of quanta that it has compressed.
         done: AtomicUsize,
     }
 
-    impl BatchCompressor for Changing {
+    impl BatchCompressor for FitfulGpu {
         fn estimate(&self) -> Estimate {
             Faulty { quanta: BATCH }.estimate()
         }
@@ -329,7 +329,7 @@ mod tests {
             lanes in 1..=3_usize,
         ) {
             let (batches, fails) = (quanta.len(), quanta.iter().any(|quanta| *quanta < BATCH));
-            let gpu = Changing { quanta, batches: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+            let gpu = FitfulGpu { quanta, batches: AtomicUsize::new(0), done: AtomicUsize::new(0) };
             let (fill, queue) = bounded(batches * BATCH);
             let count = (batches * BATCH) as u64;
             (0..count).for_each(|number| fill.send(full(number)).expect("room"));

@@ -542,8 +542,8 @@ fn nobody_acts_for_the_owner_of_a_node_of_another_domain() {
     acting.get("/v1/nodes/lab-1").expect(200);
 }
 
-/// A customer may get nodes of another domain later. The administrator of the first domain knows the
-/// secret of a key of the customer, and comes no further by it.
+/// A customer may get nodes of another domain later. The administrator of the first domain knows
+/// the secret of a key of the customer, and comes no further by it.
 #[test]
 fn a_key_that_an_administrator_made_reaches_no_other_domain() {
     let service = Provider::new();

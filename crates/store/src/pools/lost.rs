@@ -16,8 +16,13 @@ use crate::counts::counted;
 use crate::error::StoreError;
 use crate::store::Store;
 
-/// Marks the packs that readers have noted, if they are damaged. Returns their number.
-pub(super) fn mark(store: &Store) -> Result<u64, StoreError> {
+/// Marks the packs that readers have noted, if they are damaged. `refresh` checks which pools are
+/// there now. Returns the number of packs that are marked.
+pub(super) fn mark(store: &Store, refresh: fn(&Store)) -> Result<u64, StoreError> {
+    let is_any_away = || {
+        refresh(store);
+        store.pools.is_any_away()
+    };
     let noted = store.pools.take_lost();
     if noted.is_empty() {
         return Ok(0);
@@ -28,13 +33,13 @@ pub(super) fn mark(store: &Store) -> Result<u64, StoreError> {
     };
     // A drain would move packs to other pools while they are read.
     let Some(_only) = store.try_tend() else { return wait(noted) };
-    if is_any_away(store) {
+    if is_any_away() {
         return wait(noted);
     }
     let news = noted.iter().copied().filter(|pack| !store.condemned().holds(*pack));
     let lost: BTreeSet<PackNumber> = news.filter(|pack| is_lost(store, *pack)).collect();
     // A disk may have gone while the packs were read.
-    if is_any_away(store) {
+    if is_any_away() {
         return wait(noted);
     }
     let marked = put_out_of_service(store, &lost)?;
@@ -43,12 +48,6 @@ pub(super) fn mark(store: &Store) -> Result<u64, StoreError> {
         store.record("damage found", details)?;
     }
     Ok(marked)
-}
-
-/// Checks which pools are there now. Returns true if any is not.
-fn is_any_away(store: &Store) -> bool {
-    super::refresh(store);
-    store.pools.is_any_away()
 }
 
 /// Returns true if each pool that has the pack has lost data of it. Packs on volumes are read only
@@ -66,7 +65,8 @@ fn is_lost(store: &Store, pack: PackNumber) -> bool {
     !is_back && pools.homes(pack).into_iter().all(has_lost)
 }
 
-/// Returns true if the pool has lost data of the pack. A pool that does not answer has lost nothing.
+/// Returns true if the pool has lost data of the pack. A pool that does not answer has lost
+/// nothing.
 fn has_lost(store: &Store, pool: PoolId, pack: PackNumber) -> bool {
     let table = match store.pools.table_at(pool, pack) {
         Ok(table) => table,
@@ -103,6 +103,7 @@ fn put_out_of_service(store: &Store, lost: &BTreeSet<PackNumber>) -> Result<u64,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pools::refresh;
     use crate::samples::{TestServer, stored};
 
     /// Returns a server with two sealed packs. Each pack holds one file.
@@ -127,12 +128,12 @@ mod tests {
         for number in [1, 2] {
             server.store.pools.note_lost(PackNumber(number));
         }
-        assert_eq!(mark(&server.store).expect("is marked"), 1);
+        assert_eq!(mark(&server.store, refresh).expect("is marked"), 1);
         assert_eq!(states(&server), [PackState::Damaged, PackState::Sealed]);
         let again = stored(&server.store, &[1]);
         assert!(again.places[0].pack() > PackNumber(2), "the damaged chunk is stored again");
         server.store.pools.note_lost(PackNumber(1));
-        assert_eq!(mark(&server.store).expect("is known"), 0);
+        assert_eq!(mark(&server.store, refresh).expect("is known"), 0);
     }
 
     #[test]
@@ -142,7 +143,7 @@ mod tests {
         crate::pools::copy(&server.store, "", &mut |_| true).expect("are copied");
         server.damage(PackNumber(1));
         server.store.pools.note_lost(PackNumber(1));
-        assert_eq!(mark(&server.store).expect("nothing is marked"), 0);
+        assert_eq!(mark(&server.store, refresh).expect("nothing is marked"), 0);
         assert_eq!(states(&server), [PackState::Sealed, PackState::Sealed]);
     }
 
@@ -154,7 +155,7 @@ mod tests {
         std::fs::remove_dir_all(server.beside("COPIES")).expect("is removed");
         server.store.pools.refresh();
         server.store.pools.note_lost(PackNumber(1));
-        assert_eq!(mark(&server.store).expect("waits"), 0);
+        assert_eq!(mark(&server.store, refresh).expect("waits"), 0);
         assert_eq!(server.store.pools.take_lost(), BTreeSet::from([PackNumber(1)]));
     }
 }

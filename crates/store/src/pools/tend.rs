@@ -512,7 +512,7 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
     let cleared = store.clear_up().map(|()| Outcome::default()).map_err(StoreError::from);
     log_outcome("clear up", cleared);
     log_outcome("repair", repair_suspects(store));
-    log_outcome("damage", lost::mark(store).map(|_| Outcome::default()));
+    log_outcome("damage", lost::mark(store, refresh).map(|_| Outcome::default()));
     let rows = match store.catalog.pools() {
         Ok(rows) => rows,
         Err(error) => return log_outcome("pools", Err(error.into())),
