@@ -273,15 +273,17 @@ impl Imitation {
         self.scripts.lock().expect("nobody panics while he looks").contains_key(path)
     }
 
-    fn script(&self, path: &str, has_question: bool) -> Vec<Event> {
+    /// Returns the script of a call. A client that has been killed may still call when another
+    /// session is played.
+    fn script(&self, path: &str, has_question: bool) -> Option<Vec<Event>> {
         let mut scripts = self.scripts.lock().expect("nobody panics while he looks");
-        let of_method = scripts.get_mut(path).expect("it was looked for");
+        let of_method = scripts.get_mut(path)?;
         let asks = |script: &Vec<Event>| matches!(script.first(), Some(Event::Question(_)));
         let fitting = of_method.iter().position(|script| asks(script) == has_question);
         let at = fitting.unwrap_or(0);
         let is_last =
             of_method.iter().filter(|other| asks(other) == asks(&of_method[at])).count() == 1;
-        if is_last { of_method[at].clone() } else { of_method.remove(at) }
+        Some(if is_last { of_method[at].clone() } else { of_method.remove(at) })
     }
 
     /// Answers one call. Each answer waits until the client has sent as many messages of each kind
@@ -302,7 +304,7 @@ impl Imitation {
         let mut questions = Questions { incoming, counts: HashMap::new(), has_ended: false };
         let answers = respond.send_response(grpc::response(), false).ok()?;
         drop(tokio::time::timeout(self.patience, questions.read()).await);
-        let script = self.script(&path, !questions.has_ended);
+        let script = self.script(&path, !questions.has_ended)?;
         follow(script, questions, answers, self.patience).await
     }
 }
