@@ -5,11 +5,12 @@
 //! system ends the process with `SIGBUS`.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::slice;
 use std::sync::atomic::AtomicU64;
 
-use memmap2::MmapRaw;
+use memmap2::{MmapRaw, UncheckedAdvice};
 
 use crate::durable::Lock;
 
@@ -49,6 +50,19 @@ impl MappedWords {
         // truncating the file; a program that ignores locks could make an access end in SIGBUS.
         unsafe { slice::from_raw_parts(first, self.word_count) }
     }
+
+    /// Takes the pages of `words` out of the memory of this process. Their content stays in the
+    /// file: the next access to a page maps it again.
+    pub fn release(&self, words: Range<usize>) {
+        assert!(words.start <= words.end && words.end <= self.word_count, "words of the mapping");
+        let (start, bytes) = (words.start * size_of::<u64>(), words.len() * size_of::<u64>());
+        // SAFETY: the range is within the mapping. The mapping is shared with its file, so the
+        // kernel keeps what was written to the pages, and a later access finds the same content.
+        let released =
+            unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, bytes) };
+        // Pages that the kernel does not release only take memory.
+        drop(released);
+    }
 }
 
 #[cfg(test)]
@@ -75,6 +89,35 @@ mod tests {
             assert!(words.words().iter().all(|word| word.load(Relaxed) == 0));
             words.words()[5].store(1, Relaxed);
         }
+    }
+
+    /// Returns the resident bytes of the mapping of `path` in this process.
+    fn resident_bytes(path: &Path) -> u64 {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let path = path.to_str().unwrap();
+        let mut lines = maps.lines().skip_while(|line| !line.ends_with(path));
+        let resident = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+        resident.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    #[test]
+    fn released_words_leave_the_memory_and_stay_in_the_file() {
+        const WORDS: usize = 1 << 19;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words");
+        let map = MappedWords::open(&path, WORDS).unwrap();
+        map.words().iter().zip(1..).for_each(|(word, value)| word.store(value, Relaxed));
+        map.release(WORDS / 4..WORDS);
+        let bytes = (WORDS * size_of::<u64>()) as u64;
+        assert!(resident_bytes(&path) <= bytes / 4);
+        map.release(3..3);
+        let holds_all = |map: &MappedWords| {
+            map.words().iter().zip(1..).all(|(word, value)| word.load(Relaxed) == value)
+        };
+        assert!(holds_all(&map));
+        map.release(0..WORDS);
+        drop(map);
+        assert!(holds_all(&MappedWords::open(&path, WORDS).unwrap()));
     }
 
     #[test]
