@@ -1,15 +1,28 @@
 //! Deduplication cache: grants by chunk digest, so that chunks that the server has are not sent
 //! again.
 //!
-//! The cache is a table in a mapped file. The table consists of buckets of eight entries. An entry
-//! has four words: digest prefix (2), place, MAC. The table begins small and doubles when a bucket
-//! is full, up to a limit: if it were much larger than its content, each grant would cost a page
-//! fault, and the whole table would be written. At the limit, a new entry replaces an old entry of
-//! a full bucket; the table is never emptied as a whole. Entries need no lock: if two writers mix
-//! up an entry, the server refuses the grant, and the client sends the data.
+//! The cache is a table in a mapped file. The table consists of pages of sixteen buckets of eight
+//! entries. An entry has four words: digest prefix (2), place, MAC.
+//!
+//! 1. The digest determines the bucket of an entry. If the bucket is full, the entry is in the next
+//!    bucket of the same page that has room. After the last bucket of a page comes its first. So a
+//!    grant costs at most one page fault.
+//! 2. All words of an unused entry are 0. A forgotten entry has the place 0 and keeps its digest,
+//!    so it is free but not unused. A search ends at the first bucket with an unused entry, because
+//!    no entry has gone past this bucket.
+//! 3. A table in which each entry is in the bucket of its digest obeys these rules. So programs
+//!    that know only such tables can use the same file: they miss the other entries.
+//!
+//! The table begins small and doubles when a page is full, up to a limit: if it were much larger
+//! than its content, each grant would cost a page fault, and the whole table would be in memory and
+//! be written. While it doubles, each part of the old table leaves the memory once it is copied. At
+//! the limit, a new entry replaces an old entry of a full page; the table is never emptied as a
+//! whole. Entries need no lock: if two writers mix up an entry, the server refuses the grant, and
+//! the client sends the data.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::slice::ChunksExact;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -21,6 +34,11 @@ const ENTRY_WORDS: usize = 4;
 const BUCKET_ENTRIES: usize = 8;
 const BUCKET_WORDS: usize = ENTRY_WORDS * BUCKET_ENTRIES;
 const BUCKET_BYTES: u64 = BUCKET_WORDS as u64 * 8;
+/// Number of buckets in a page of 4 KiB, the smallest unit that the kernel maps.
+const PAGE_BUCKETS: usize = 16;
+const PAGE_WORDS: usize = BUCKET_WORDS * PAGE_BUCKETS;
+/// Number of words that are copied to a larger table before they leave the memory: 1 MiB.
+const COPY_WORDS: usize = 1 << 17;
 /// Maximum number of grants in memory, if no file can be mapped.
 const MEMORY_ENTRIES_MAX: usize = 1 << 20;
 
@@ -92,7 +110,7 @@ impl Cache {
             Self::Mapped(growing) => {
                 let prefix = prefix_words(digest);
                 let table = growing.table();
-                table.bucket(prefix).chunks_exact(ENTRY_WORDS).find_map(|e| read(e, prefix))
+                table.find(prefix).and_then(|entry| read(entry, prefix))
             }
         }
     }
@@ -106,8 +124,8 @@ impl Cache {
             Self::Mapped(growing) => {
                 let prefix = prefix_words(digest);
                 let table = growing.table();
-                let entries = table.bucket(prefix).chunks_exact(ENTRY_WORDS);
-                for entry in entries.filter(|entry| read(entry, prefix).is_some()) {
+                // Two writers at the same time may have stored the grant twice.
+                while let Some(entry) = table.find(prefix) {
                     entry[2].store(0, Relaxed);
                 }
             }
@@ -136,9 +154,11 @@ impl GrowingTable {
     fn put(&self, prefix: (u64, u64), grant: GrantProof) {
         loop {
             let table = self.table();
-            let bucket = table.bucket(prefix);
-            if table.is_final || has_slot(bucket, prefix) {
-                return write(slot(bucket, prefix, grant), prefix, grant);
+            if table.is_final {
+                return table.put(prefix, grant);
+            }
+            if let Some(entry) = table.slot(prefix) {
+                return write(entry, prefix, grant);
             }
             // The server keeps sent quanta only for a while, so a large file needs each of its
             // grants. No grant is replaced while the table can grow.
@@ -165,6 +185,7 @@ impl GrowingTable {
 impl Table {
     /// Opens a table. Returns `None` if the file cannot be mapped or the disk has little room left.
     fn open(path: &Path, buckets: u64, is_final: bool) -> Option<Self> {
+        assert!(buckets.is_multiple_of(PAGE_BUCKETS as u64), "a table consists of whole pages");
         let bytes = buckets * BUCKET_BYTES;
         let claimed = path.metadata().map_or(0, |file| file.len());
         let free = sys::durable::free_bytes(path.parent()?).ok()?;
@@ -186,29 +207,57 @@ impl Table {
         let buckets = (self.buckets * 2).min(buckets_max);
         assert!(buckets > self.buckets, "a table that is not final has room to grow");
         let larger = Self::open(&new, buckets, buckets == buckets_max)?;
-        for entry in self.words.words().chunks_exact(ENTRY_WORDS) {
-            let [low, high, place, mac] = [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed));
-            if place != 0 {
-                let (bucket, grant) = (larger.bucket((low, high)), [place, mac]);
-                let grant = GrantProof::from_words(grant);
-                write(slot(bucket, (low, high), grant), (low, high), grant);
+        for (index, part) in self.words.words().chunks(COPY_WORDS).enumerate() {
+            for entry in part.chunks_exact(ENTRY_WORDS) {
+                let [low, high, place, mac] = load(entry);
+                if place != 0 {
+                    larger.put((low, high), GrantProof::from_words([place, mac]));
+                }
             }
+            let first = index * COPY_WORDS;
+            self.words.release(first..first + part.len());
         }
         std::fs::rename(&new, path).ok()?;
         Some(larger)
     }
 
-    fn bucket(&self, prefix: (u64, u64)) -> &[AtomicU64] {
+    /// Returns the buckets in which the entry of a digest can be, in the order of a search.
+    fn buckets_of(&self, prefix: (u64, u64)) -> impl Iterator<Item = &[AtomicU64]> {
         let number = (u128::from(prefix.1) * u128::from(self.buckets)) >> 64;
-        let start = usize::try_from(number).expect("below the count of buckets") * BUCKET_WORDS;
-        &self.words.words()[start..start + BUCKET_WORDS]
+        let number = usize::try_from(number).expect("below the count of buckets");
+        let own = number % PAGE_BUCKETS;
+        let page = &self.words.words()[(number - own) * BUCKET_WORDS..][..PAGE_WORDS];
+        (own..own + PAGE_BUCKETS)
+            .map(move |bucket| &page[bucket % PAGE_BUCKETS * BUCKET_WORDS..][..BUCKET_WORDS])
     }
-}
 
-fn has_slot(bucket: &[AtomicU64], prefix: (u64, u64)) -> bool {
-    bucket
-        .chunks_exact(ENTRY_WORDS)
-        .any(|entry| entry[2].load(Relaxed) == 0 || read(entry, prefix).is_some())
+    /// Returns the entry of a digest.
+    fn find(&self, prefix: (u64, u64)) -> Option<&[AtomicU64]> {
+        for bucket in self.buckets_of(prefix) {
+            let found = entries(bucket).find(|entry| read(entry, prefix).is_some());
+            if found.is_some() || entries(bucket).any(is_unused) {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// Returns the entry to write: the entry of this digest, otherwise the first free entry.
+    /// Returns `None` if the page is full.
+    fn slot(&self, prefix: (u64, u64)) -> Option<&[AtomicU64]> {
+        let free = || self.buckets_of(prefix).flat_map(entries).find(|entry| is_free(entry));
+        self.find(prefix).or_else(free)
+    }
+
+    /// Stores a grant. If the page is full, the grant replaces another grant.
+    fn put(&self, prefix: (u64, u64), grant: GrantProof) {
+        let victim = || {
+            let number = usize::try_from((prefix.0 ^ grant.words()[0]) % BUCKET_ENTRIES as u64);
+            let own = self.buckets_of(prefix).next().expect("a page has buckets");
+            &own[number.expect("below eight") * ENTRY_WORDS..][..ENTRY_WORDS]
+        };
+        write(self.slot(prefix).unwrap_or_else(victim), prefix, grant);
+    }
 }
 
 fn prefix_words(digest: &ChunkDigest) -> (u64, u64) {
@@ -218,25 +267,28 @@ fn prefix_words(digest: &ChunkDigest) -> (u64, u64) {
     (low, high)
 }
 
+fn entries(bucket: &[AtomicU64]) -> ChunksExact<'_, AtomicU64> {
+    bucket.chunks_exact(ENTRY_WORDS)
+}
+
+fn load(entry: &[AtomicU64]) -> [u64; ENTRY_WORDS] {
+    [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed))
+}
+
+fn is_free(entry: &[AtomicU64]) -> bool {
+    entry[2].load(Relaxed) == 0
+}
+
+fn is_unused(entry: &[AtomicU64]) -> bool {
+    load(entry) == [0; ENTRY_WORDS]
+}
+
 fn read(entry: &[AtomicU64], prefix: (u64, u64)) -> Option<GrantProof> {
-    let [low, high, place, mac] = [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed));
+    let [low, high, place, mac] = load(entry);
     if (low, high) != prefix || place == 0 {
         return None;
     }
     Some(GrantProof::from_words([place, mac]))
-}
-
-/// Returns the entry to write: the entry of this digest, otherwise a free entry, otherwise a
-/// victim.
-fn slot(bucket: &[AtomicU64], prefix: (u64, u64), grant: GrantProof) -> &[AtomicU64] {
-    let entries = || bucket.chunks_exact(ENTRY_WORDS);
-    let same = entries().find(|entry| read(entry, prefix).is_some());
-    let free = || entries().find(|entry| entry[2].load(Relaxed) == 0);
-    let victim = || {
-        let number = usize::try_from((prefix.0 ^ grant.words()[0]) % BUCKET_ENTRIES as u64);
-        &bucket[number.expect("below eight") * ENTRY_WORDS..][..ENTRY_WORDS]
-    };
-    same.or_else(free).unwrap_or_else(victim)
 }
 
 fn write(entry: &[AtomicU64], prefix: (u64, u64), grant: GrantProof) {
