@@ -112,6 +112,39 @@ fn memory_field(pid: u32, name: &str) -> Result<u64, Trouble> {
     kib_field(&text, name).ok_or_else(|| Trouble::new(format!("{path} has no {name}")))
 }
 
+/// Resident memory of a process, by where its content is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ResidentMemory {
+    /// Memory whose content is in no file.
+    pub(crate) anonymous_bytes: u64,
+    /// Pages of mapped files, including files on a tmpfs.
+    pub(crate) mapped_bytes: u64,
+}
+
+impl ResidentMemory {
+    /// Returns the resident memory of the process `pid`. A process that has ended has none.
+    pub(crate) fn of(pid: u32) -> Self {
+        let status = read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        Self::parse(&status)
+    }
+
+    fn parse(status: &str) -> Self {
+        let field = |name| kib_field(status, name).unwrap_or(0);
+        Self {
+            anonymous_bytes: field("RssAnon:"),
+            mapped_bytes: field("RssFile:") + field("RssShmem:"),
+        }
+    }
+
+    /// Returns the greater value of each kind.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            anonymous_bytes: self.anonymous_bytes.max(other.anonymous_bytes),
+            mapped_bytes: self.mapped_bytes.max(other.mapped_bytes),
+        }
+    }
+}
+
 /// Returns the number of times that the threads of the process `pid` have given their processors
 /// away. A thread that ends takes its number along.
 pub(crate) fn switches_of(pid: u32) -> Result<u64, Trouble> {
@@ -217,6 +250,19 @@ mod tests {
         written_by(std::process::id()).unwrap();
         assert!(cpu_of_all().unwrap() > Duration::ZERO);
         assert!(Machine::read().memory_bytes > 1 << 20);
+    }
+
+    #[test]
+    fn memory_is_anonymous_or_of_a_file() {
+        let status = "VmRSS:\t  60 kB\nRssAnon:\t  10 kB\nRssFile:\t  20 kB\nRssShmem:\t  30 kB\n";
+        let resident = ResidentMemory::parse(status);
+        assert_eq!(resident, ResidentMemory { anonymous_bytes: 10 << 10, mapped_bytes: 50 << 10 });
+        assert_eq!(ResidentMemory::parse(""), ResidentMemory::default());
+        let other = ResidentMemory { anonymous_bytes: 1 << 20, mapped_bytes: 1 };
+        let most = ResidentMemory { anonymous_bytes: 1 << 20, mapped_bytes: 50 << 10 };
+        assert_eq!(resident.max(other), most);
+        let own = ResidentMemory::of(std::process::id());
+        assert!(own.anonymous_bytes > 0 && own.mapped_bytes > 0, "{own:?}");
     }
 
     #[test]

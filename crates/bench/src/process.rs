@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use wait4::Wait4 as _;
 
+use crate::machine::ResidentMemory;
 use crate::trouble::{Context as _, Trouble};
 
-/// Interval at which a wait looks for a signal to the bench.
+/// Interval at which a wait looks for a signal to the bench, and at the memory of the process.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// True once a signal has asked the bench to end.
@@ -84,6 +85,7 @@ pub(crate) struct Outcome {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
     pub(crate) memory_bytes: u64,
+    pub(crate) resident: ResidentMemory,
     pub(crate) exit_code: i32,
     pub(crate) report: Value,
 }
@@ -117,7 +119,7 @@ impl Runner {
         let stderr = self.outputs.join("stderr");
         let mut command = self.command(arguments);
         command.stdout(create(&stdout)?).stderr(create(&stderr)?);
-        let Usage { wall, cpu, memory_bytes, status } = run_to_end(&mut command)?;
+        let Usage { wall, cpu, memory_bytes, resident, status } = run_to_end(&mut command)?;
         let Some(exit_code @ (0 | 4 | 8)) = status.code() else {
             return Err(failed(&name, status, &stderr));
         };
@@ -129,7 +131,7 @@ impl Runner {
                 serde_json::from_str(text).while_doing(|| format!("parse the output of {name}"))?
             }
         };
-        Ok(Outcome { wall, cpu, memory_bytes, exit_code, report })
+        Ok(Outcome { wall, cpu, memory_bytes, resident, exit_code, report })
     }
 
     /// Runs the server of `folder` until the value is dropped or stopped.
@@ -215,6 +217,9 @@ pub(crate) struct Usage {
     /// Peak memory of the largest of its processes. The kernel counts the peak of the bench as
     /// well, so the bench must stay smaller than the programs that it measures.
     pub(crate) memory_bytes: u64,
+    /// Peak of each kind of memory of the command's own process, sampled every 100 ms. The peaks
+    /// may be at different times.
+    pub(crate) resident: ResidentMemory,
     pub(crate) status: ExitStatus,
 }
 
@@ -225,11 +230,12 @@ pub(crate) fn run_to_end(command: &mut Command) -> Result<Usage, Trouble> {
     let program = command.get_program().display().to_string();
     let begin = clock::now();
     let child = command.process_group(0).spawn().while_doing(|| format!("start {program}"))?;
-    let used = wait(child, &program)?;
+    let (used, resident) = wait(child, &program)?;
     Ok(Usage {
         wall: begin.elapsed(),
         cpu: used.rusage.utime + used.rusage.stime,
         memory_bytes: used.rusage.maxrss,
+        resident,
         status: used.status,
     })
 }
@@ -254,8 +260,8 @@ pub(crate) fn run_part(arguments: &[&OsStr], outputs: &Path) -> Result<Value, Tr
     serde_json::from_str(&text).while_doing(what)
 }
 
-/// Waits for the end of `child`. A signal to the bench kills the process.
-fn wait(child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
+/// Waits for the end of `child`, and samples its memory. A signal to the bench kills the process.
+fn wait(child: Child, name: &str) -> Result<(wait4::ResUse, ResidentMemory), Trouble> {
     let what = || format!("wait for {name}");
     let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         Ok(pidfd) => pidfd,
@@ -264,11 +270,13 @@ fn wait(child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
             return Err(error).while_doing(what);
         }
     };
+    let mut resident = ResidentMemory::default();
     loop {
+        resident = resident.max(ResidentMemory::of(child.id()));
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
         let ended = matches!(poll(&mut fds, Some(&LOOK)), Ok(ready) if ready > 0);
         if ended {
-            return child.wait4().while_doing(what);
+            return Ok((child.wait4().while_doing(what)?, resident));
         }
         if let Err(interrupted) = check_interrupted() {
             kill_group(child);

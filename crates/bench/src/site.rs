@@ -8,7 +8,7 @@ use e2e::clock;
 use e2e::harness;
 use serde_json::{Value, json};
 
-use crate::machine;
+use crate::machine::{self, ResidentMemory};
 use crate::process::{self, Outcome, Runner, Server};
 use crate::trouble::Trouble;
 use crate::walk;
@@ -25,6 +25,8 @@ pub(crate) struct Sample {
     /// Processor time of all other processes on the machine, including the kernel's own threads.
     pub(crate) other_cpu: Duration,
     pub(crate) client_memory_bytes: u64,
+    /// Peak of each kind of the client's memory, sampled.
+    pub(crate) client_resident: ResidentMemory,
     pub(crate) server_memory_bytes: u64,
     pub(crate) bytes_transferred: u64,
     pub(crate) exit_code: i32,
@@ -41,6 +43,8 @@ impl Sample {
             "server_cpu_secs": self.server_cpu.as_secs_f64(),
             "other_cpu_secs": self.other_cpu.as_secs_f64(),
             "client_memory_bytes": self.client_memory_bytes,
+            "client_anonymous_bytes": self.client_resident.anonymous_bytes,
+            "client_mapped_bytes": self.client_resident.mapped_bytes,
             "server_memory_bytes": self.server_memory_bytes,
             "bytes_transferred": self.bytes_transferred,
             "failed": self.failed,
@@ -173,6 +177,7 @@ impl<'a> Site<'a> {
             server_cpu,
             other_cpu: all.saturating_sub(own + finished.cpu + server_cpu),
             client_memory_bytes: finished.memory_bytes,
+            client_resident: finished.resident,
             server_memory_bytes: machine::peak_memory_of(server.pid())?,
             bytes_transferred: count("bytes_transferred"),
             exit_code: finished.exit_code,

@@ -277,7 +277,7 @@ impl<'a> PeerRun<'a> {
         rustix::fs::sync();
         let own_before = sys::process::cpu_time();
         let all_before = machine::cpu_of_all()?;
-        let Usage { wall, cpu, memory_bytes, status } = process::run_to_end(command)?;
+        let Usage { wall, cpu, memory_bytes, status, .. } = process::run_to_end(command)?;
         let all = machine::cpu_of_all()?.saturating_sub(all_before);
         let own = sys::process::cpu_time().saturating_sub(own_before);
         let exit_code = status.code().unwrap_or(-1);

@@ -96,12 +96,14 @@ fn backups(results: &Results) -> String {
     let rate = |backup: &Backup| {
         grouped_float(float(objects) / secs(backup.sample.wall).max(f64::MIN_POSITIVE))
     };
-    let rows: [(&str, [String; 2]); 9] = [
+    let rows: [(&str, [String; 2]); 11] = [
         ("wall", [first, incremental].map(|one| span(one.sample.wall))),
         ("objects/s", [first, incremental].map(rate)),
         ("client CPU, s", [first, incremental].map(|one| cpu(one.sample.client_cpu))),
         ("server CPU, s", [first, incremental].map(|one| cpu(one.sample.server_cpu))),
         ("client peak memory, MB", [first, incremental].map(client_memory)),
+        ("client peak of anonymous memory, MB", [first, incremental].map(anonymous_memory)),
+        ("client peak of mapped files, MB", [first, incremental].map(mapped_memory)),
         ("server peak memory, MB", [first, incremental].map(server_memory)),
         ("sent, bytes/object", [first, incremental].map(|one| per_object(one.traffic.up_bytes))),
         (
@@ -118,9 +120,13 @@ fn backups(results: &Results) -> String {
     for (label, [first, incremental]) in rows {
         line(&mut text, &[label, &first, &incremental]);
     }
+    text.push_str(
+        "\nMapped files are the program, its libraries, and the node's cache of grants. Both kinds \
+         of memory were sampled every 100 ms, and their peaks may be at different times.\n\n",
+    );
     let _ = write!(
         text,
-        "\nAfter the first backup the catalogue has {:.1} MiB ({:.1} bytes/object), the pool \
+        "After the first backup the catalogue has {:.1} MiB ({:.1} bytes/object), the pool \
          {:.1} MiB, the chunk index {:.1} MiB, and the home folder of the node {:.1} MiB.\n\n",
         float(stored.catalog_bytes) / MIB,
         per(stored.catalog_bytes, objects),
@@ -291,6 +297,14 @@ fn cpu(duration: Duration) -> String {
 
 fn client_memory(backup: &Backup) -> String {
     format!("{:.1}", float(backup.sample.client_memory_bytes) / 1e6)
+}
+
+fn anonymous_memory(backup: &Backup) -> String {
+    format!("{:.1}", float(backup.sample.client_resident.anonymous_bytes) / 1e6)
+}
+
+fn mapped_memory(backup: &Backup) -> String {
+    format!("{:.1}", float(backup.sample.client_resident.mapped_bytes) / 1e6)
 }
 
 fn server_memory(backup: &Backup) -> String {
