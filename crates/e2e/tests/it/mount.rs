@@ -472,11 +472,48 @@ fn a_mount_that_nobody_uses_takes_little_memory() {
     scene.backup();
     let mounted = MountPoint::new(&scene, &[]);
     assert_eq!(fs::read_dir(&mounted.at).unwrap().count(), 4);
+    let kib = own_kib(&mounted);
+    assert!(kib < 17 << 10, "{kib} KiB");
+}
+
+/// Returns the resident memory of a mount in KiB, without that of files such as the program.
+fn own_kib(mounted: &MountPoint) -> u64 {
     let id = mounted.process.as_ref().unwrap().id();
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let own = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    let kib: u64 = own.trim().strip_suffix(" kB").unwrap().parse().unwrap();
-    assert!(kib < 17 << 10, "{kib} KiB");
+    own.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// A program that read two files of each directory, and the directories in no order, left the
+/// others in memory until the end of the mount.
+#[test]
+fn files_that_nobody_reads_do_not_stay_in_memory() {
+    const FILES: usize = 24;
+    if !can_mount() {
+        return;
+    }
+    let scene = Scene::new();
+    let folder = |number| scene.tree.join(format!("folder-{number:02}"));
+    let folders: Vec<PathBuf> = (0..20).map(folder).collect();
+    // The server has it once. In the memory of a mount each file has a content of its own.
+    let content = nasty::Random::new(1, b"content").bytes(240 << 10);
+    for folder in &folders {
+        fs::create_dir(folder).unwrap();
+        for number in 0..FILES {
+            fs::write(folder.join(format!("file-{number:02}")), &content).unwrap();
+        }
+    }
+    scene.backup();
+    let mounted = MountPoint::new(&scene, &[]);
+    // The directories come in the order of their paths when a program walks.
+    for folder in folders.iter().rev() {
+        let shown = mounted.shows("latest", folder);
+        for name in ["file-00", "file-01"] {
+            assert!(fs::read(shown.join(name)).unwrap() == content, "{shown:?} {name}");
+        }
+    }
+    let kib = own_kib(&mounted);
+    assert!(kib < 96 << 10, "{kib} KiB of {} KiB", folders.len() * FILES * 240);
 }
 
 #[test]

@@ -33,7 +33,7 @@ const BESIDE_BYTES_MAX: u64 = 256 << 10;
 /// Maximum total size of the files that come with a directory.
 const DIRECTORY_BYTES_MAX: u64 = 8 << 20;
 /// Maximum total size of the files that a run has asked for and that have not come.
-const PROMISED_BYTES_MAX: u64 = 24 << 20;
+const PROMISED_BYTES_MAX: u64 = 16 << 20;
 /// Maximum time for which a reader waits for a file of a run.
 const WAIT: Duration = Duration::from_secs(1);
 /// Time after which a run ends if nobody takes anything.
@@ -431,7 +431,7 @@ impl SmallFileSink for Beside<'_> {
 
     fn put(&self, file: &SmallFile, content: Option<Vec<u8>>) {
         let Some(content) = content else { return };
-        self.shared.state.lock().stock.put_ahead(key_of(self.filespace, file), content);
+        self.shared.state.lock().stock.put_beside(key_of(self.filespace, file), content);
     }
 }
 

@@ -7,9 +7,12 @@ use lru::LruCache;
 use crate::node::VersionKey;
 
 /// Total size of the contents that came ahead, in bytes, from which on no more are wanted.
-const AHEAD_BYTES_MAX: usize = 16 << 20;
+const AHEAD_BYTES_MAX: usize = 8 << 20;
+/// Maximum total size of the contents that came ahead after those of a directory were added, in
+/// bytes. It leaves what a run has asked for.
+const KEPT_BYTES_MAX: usize = 24 << 20;
 /// Maximum total size of the contents that were read lately, in bytes.
-const READ_BYTES_MAX: usize = 8 << 20;
+const READ_BYTES_MAX: usize = 4 << 20;
 
 /// Contents, oldest first.
 struct Shelf {
@@ -87,6 +90,13 @@ impl Stock {
         self.ahead.put(key, Arc::new(content));
     }
 
+    /// Adds a content that came with its directory. Programs that read a few files of each
+    /// directory leave many, so what came first makes room.
+    pub(super) fn put_beside(&mut self, key: VersionKey, content: Vec<u8>) {
+        self.put_ahead(key, content);
+        self.ahead.shrink(KEPT_BYTES_MAX);
+    }
+
     /// Returns true if so much came ahead that no more is wanted.
     pub(super) fn is_full(&self) -> bool {
         self.ahead.bytes > AHEAD_BYTES_MAX
@@ -141,6 +151,18 @@ mod tests {
         stock.drop_one(&key("b"));
         assert!(!stock.is_full() && !stock.has(&key("a")) && !stock.has(&key("b")));
         assert_eq!((stock.ahead.bytes, stock.read.bytes), (0, 0));
+    }
+
+    /// They stayed until the end of the mount.
+    #[test]
+    fn what_came_with_directories_and_is_not_read_makes_room() {
+        let mut stock = Stock::new();
+        for number in 0..=24 {
+            stock.put_beside(key(&number.to_string()), vec![1; 1 << 20]);
+        }
+        assert_eq!(stock.ahead.bytes, KEPT_BYTES_MAX);
+        let is_there = ["0", "1", "24"].map(|name| stock.has(&key(name)));
+        assert_eq!(is_there, [false, true, true]);
     }
 
     #[test]
