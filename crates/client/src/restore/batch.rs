@@ -20,6 +20,9 @@ use crate::progress::Progress;
 
 /// Maximum number of directories of a window. Small windows bound the data that is wanted at once.
 const DIRECTORIES_MAX: u32 = 32;
+/// Number of quanta of the windows before that are remembered. Windows that follow each other share
+/// the last quanta of the first.
+const QUANTA_REMEMBERED: usize = 8;
 
 /// A version of a file: its place, and the time at which the server got it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -57,14 +60,18 @@ pub(crate) fn small_files(
     at: Option<ServerTime>,
     sink: &dyn SmallFileSink,
 ) -> Result<(), ClientError> {
-    let selection = match reach {
-        Reach::Directory => Selection::of_directory(filespace, directory.clone()),
-        Reach::Subtree => selection_below(filespace, directory),
+    let (selection, recent) = match reach {
+        // There is no window before.
+        Reach::Directory => (Selection::of_directory(filespace, directory.clone()), None),
+        Reach::Subtree => {
+            let recent = RecentQuanta::of(QUANTA_REMEMBERED);
+            (selection_below(filespace, directory), Some(recent))
+        }
     };
     let selection = Selection { at, ..selection };
     let progress = Arc::new(Progress::default());
     let tally = Tally::new(Arc::clone(&progress));
-    let mut files = SmallFiles { sink, progress, link, recent: RecentQuanta::default() };
+    let mut files = SmallFiles { sink, progress, link, recent };
     match receive(link, &selection, Some(Purpose::reading()), &mut files, &tally) {
         Err(_) if files.progress.is_stopped() => Ok(()),
         received => received.map(drop),
@@ -75,8 +82,8 @@ struct SmallFiles<'a> {
     sink: &'a dyn SmallFileSink,
     progress: Arc<Progress>,
     link: &'a Link,
-    /// Quanta of the windows before: files of two windows share some.
-    recent: RecentQuanta,
+    /// Quanta of the windows before, if there are any: files of two windows share some.
+    recent: Option<RecentQuanta>,
 }
 
 impl SmallFiles<'_> {
@@ -91,9 +98,8 @@ impl SmallFiles<'_> {
     /// Fills a file, if its quanta have come lately. Returns true if it is complete.
     fn fill(&self, file: &IncomingFile, pieces: &[Piece]) -> bool {
         let Link { domain_key, seal_keys, .. } = self.link;
-        let Some(contents) = self.recent.contents(pieces, domain_key, seal_keys) else {
-            return false;
-        };
+        let contents = |recent: &RecentQuanta| recent.contents(pieces, domain_key, seal_keys);
+        let Some(contents) = self.recent.as_ref().and_then(contents) else { return false };
         for (piece, chunk) in pieces.iter().zip(contents) {
             file.content.add(chunk, piece.offset);
         }
@@ -180,7 +186,7 @@ impl Destination for SmallFiles<'_> {
     }
 
     fn recent(&self) -> Option<&RecentQuanta> {
-        Some(&self.recent)
+        self.recent.as_ref()
     }
 
     fn write(&self, file: &IncomingFile, chunk: &[u8], offset: u64) -> io::Result<()> {

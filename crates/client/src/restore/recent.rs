@@ -9,7 +9,7 @@ use sys::lock::Mutex;
 
 use crate::link::versions::Piece;
 
-/// Maximum number of quanta, of at most 2 MiB each.
+/// Usual maximum number of quanta of a memory, of at most 2 MiB each.
 const QUANTA_MAX: usize = 16;
 
 /// Quantum that was received and decompressed. Its chunks are checked when they are used.
@@ -20,13 +20,26 @@ pub(crate) struct RecentQuantum {
     pub(crate) digests: Vec<u8>,
 }
 
-/// Memory of quanta, the last used quantum first.
-#[derive(Default)]
+/// Memory of quanta.
 pub(crate) struct RecentQuanta {
+    /// Maximum number of quanta.
+    quanta_max: usize,
+    /// The quanta, the last used one first.
     quanta: Mutex<VecDeque<Arc<RecentQuantum>>>,
 }
 
+impl Default for RecentQuanta {
+    fn default() -> Self {
+        Self::of(QUANTA_MAX)
+    }
+}
+
 impl RecentQuanta {
+    /// Makes a memory of at most `quanta_max` quanta.
+    pub(crate) fn of(quanta_max: usize) -> Self {
+        Self { quanta_max, quanta: Mutex::default() }
+    }
+
     /// Keeps `quantum`. Returns the room of a quantum that is not kept any more, if there is one:
     /// new memory is expensive.
     pub(crate) fn put(&self, quantum: RecentQuantum) -> Option<RawQuantum> {
@@ -40,10 +53,10 @@ impl RecentQuanta {
         let replaced = known.and_then(|at| quanta.remove(at));
         quanta.push_front(Arc::new(quantum));
         let dropped = match replaced {
-            None if quanta.len() > QUANTA_MAX => quanta.pop_back(),
+            None if quanta.len() > self.quanta_max => quanta.pop_back(),
             replaced => replaced,
         };
-        assert!(quanta.len() <= QUANTA_MAX, "one quantum has come and one has gone");
+        assert!(quanta.len() <= self.quanta_max, "one quantum has come and one has gone");
         // The last reader of a quantum gives its room back to the system.
         dropped.and_then(Arc::into_inner).map(|quantum| quantum.raw)
     }
@@ -91,7 +104,8 @@ impl RecentQuanta {
         let at = quanta.iter().position(holds)?;
         let quantum = quanta.remove(at)?;
         quanta.push_front(Arc::clone(&quantum));
-        assert!(quanta.len() <= QUANTA_MAX, "a quantum that is found takes its own place again");
+        let is_bounded = quanta.len() <= self.quanta_max;
+        assert!(is_bounded, "a quantum that is found takes its own place again");
         Some(quantum)
     }
 }
@@ -133,6 +147,17 @@ mod tests {
             recent.put(quantum(200 + number, &[b"a"], &key));
         }
         assert_eq!(content(10), None);
+    }
+
+    #[test]
+    fn a_small_memory_keeps_few_quanta() {
+        let key = DomainKey::new([1; 32]);
+        let recent = RecentQuanta::of(2);
+        for place in 0..5 {
+            recent.put(quantum(place, &[b"abc"], &key));
+        }
+        let is_kept = [0, 2, 3, 4].map(|place| recent.holding(place).is_some());
+        assert_eq!(is_kept, [false, false, true, true]);
     }
 
     #[test]
