@@ -22,17 +22,49 @@ use crate::link::stage::Purpose;
 use crate::link::versions::{Entry, Piece, Selection};
 use crate::progress::Progress;
 
-/// Number of versions whose pieces a reader remembers.
+/// Maximum number of versions whose pieces a reader remembers.
 const VERSIONS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+/// Maximum number of pieces of all these versions but the last, of 24 bytes each.
+const PIECES_REMEMBERED: usize = 1 << 18;
 /// Number of bytes that are fetched at least in the middle of a stream of reads.
 pub const AHEAD_BYTES: u64 = 8 << 20;
 /// Number of chunks, of at most 1 MiB each, that a reader remembers.
-const CHUNKS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(16).expect("not zero");
+const CHUNKS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 /// Number of locks that keep threads from fetching the same data at once.
 const LOCKS: usize = 64;
 
 /// Version of an object: its place, and a time at which it was active.
 type VersionKey = (ObjectPlace, ServerTime);
+
+/// Pieces of the versions that were read lately. A large file has thousands of them, and so has
+/// each part of an image.
+struct RecentPieces {
+    versions: LruCache<VersionKey, Arc<Vec<Piece>>>,
+    /// Number of pieces of all versions.
+    count: usize,
+}
+
+impl RecentPieces {
+    fn new() -> Self {
+        Self { versions: LruCache::new(VERSIONS_REMEMBERED), count: 0 }
+    }
+
+    fn get(&mut self, key: &VersionKey) -> Option<Arc<Vec<Piece>>> {
+        self.versions.get(key).cloned()
+    }
+
+    fn put(&mut self, key: VersionKey, pieces: Arc<Vec<Piece>>) {
+        self.count += pieces.len();
+        if let Some((_, old)) = self.versions.push(key, pieces) {
+            self.count -= old.len();
+        }
+        // The version that is being read stays, however large it is.
+        while self.count > PIECES_REMEMBERED && self.versions.len() > 1 {
+            let Some((_, old)) = self.versions.pop_lru() else { break };
+            self.count -= old.len();
+        }
+    }
+}
 
 /// Reader of ranges of stored files. It remembers what it has received lately. Each chunk is
 /// checked when it comes and when it is used again.
@@ -41,7 +73,7 @@ pub struct RangeReader {
     quanta: RecentQuanta,
     /// Chunks by their places, which were checked.
     chunks: Mutex<LruCache<u64, Arc<Vec<u8>>>>,
-    pieces: Mutex<LruCache<VersionKey, Arc<Vec<Piece>>>>,
+    pieces: Mutex<RecentPieces>,
     /// Locks of the threads that fetch data, by a hash of the file. The kernel reads ahead with
     /// several threads, of which the first fetches what all of them need.
     fetching: [Mutex<()>; LOCKS],
@@ -55,7 +87,7 @@ impl RangeReader {
             link,
             quanta: RecentQuanta::default(),
             chunks: Mutex::new(LruCache::new(CHUNKS_REMEMBERED)),
-            pieces: Mutex::new(LruCache::new(VERSIONS_REMEMBERED)),
+            pieces: Mutex::new(RecentPieces::new()),
             fetching: [(); LOCKS].map(|()| Mutex::default()),
             hasher: RandomState::new(),
             progress: Arc::default(),
@@ -104,7 +136,7 @@ impl RangeReader {
         offset: u64,
     ) -> Result<Option<Range<u64>>, ClientError> {
         let key = (place.clone(), at);
-        let known = self.pieces.lock().get(&key).cloned();
+        let known = self.pieces.lock().get(&key);
         let pieces = match known {
             Some(pieces) => pieces,
             None => {
@@ -161,7 +193,7 @@ impl RangeReader {
         range: &Range<u64>,
         buffer: &mut [u8],
     ) -> bool {
-        let Some(pieces) = self.pieces.lock().get(key).cloned() else { return false };
+        let Some(pieces) = self.pieces.lock().get(key) else { return false };
         let ends_before = |piece: &Piece| piece.offset + u64::from(piece.bytes) <= range.start;
         let first = pieces.partition_point(ends_before);
         let needed = pieces[first..].iter().take_while(|piece| piece.offset < range.end);
@@ -290,6 +322,32 @@ mod tests {
         copy(b"ab", 11, &(10..14), &mut buffer);
         copy(b"xx", 20, &(10..14), &mut buffer);
         assert_eq!(&buffer, b"\0ab\0");
+    }
+
+    /// A mount kept the pieces of 1024 versions, however many they were.
+    #[test]
+    fn pieces_of_many_large_files_are_forgotten() {
+        let key = |name: &[u8]| {
+            let directory = model::DirPath::root();
+            let name = directory.name(name).expect("a name");
+            (ObjectPlace { filespace: b"/".to_vec(), directory, name }, ServerTime(1))
+        };
+        let pieces = |count| {
+            let piece = Piece { place: 1, offset: 0, bytes: 1, is_sealed: false };
+            Arc::new(vec![piece; count])
+        };
+        let mut recent = RecentPieces::new();
+        recent.put(key(b"a"), pieces(PIECES_REMEMBERED / 2));
+        recent.put(key(b"b"), pieces(PIECES_REMEMBERED / 2));
+        recent.put(key(b"a"), pieces(PIECES_REMEMBERED / 2));
+        assert!(recent.get(&key(b"b")).is_some(), "all of them fit");
+        recent.put(key(b"c"), pieces(1));
+        let is_kept = [b"a", b"b", b"c"].map(|name| recent.get(&key(name)).is_some());
+        assert_eq!(is_kept, [false, true, true]);
+        recent.put(key(b"d"), pieces(PIECES_REMEMBERED + 1));
+        let is_kept = [b"b", b"c", b"d"].map(|name| recent.get(&key(name)).is_some());
+        assert_eq!(is_kept, [false, false, true]);
+        assert_eq!(recent.count, PIECES_REMEMBERED + 1);
     }
 
     #[test]
