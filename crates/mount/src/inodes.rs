@@ -1,6 +1,6 @@
 //! Numbers of nodes, as long as the kernel knows them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 
 use fuser::INodeNo;
@@ -15,8 +15,11 @@ const FIRST: u64 = 1 << 32;
 ///
 /// The number of a node is a hash of its identity, which may be long. A second hash tells nodes
 /// with the same number apart: the later one gets the next number.
+///
+/// A table of hashes would be half empty after each time that it has grown, and twice as large
+/// while it grows.
 pub(crate) struct Inodes {
-    nodes: Mutex<HashMap<u64, KnownNode>>,
+    nodes: Mutex<BTreeMap<u64, KnownNode>>,
     hashers: [RandomState; 2],
 }
 
@@ -30,7 +33,7 @@ struct KnownNode {
 impl Inodes {
     pub(crate) fn new() -> Self {
         let root = KnownNode { node: Node::Top, check: 0, lookups: 1 };
-        let nodes = HashMap::from([(INodeNo::ROOT.into(), root)]);
+        let nodes = BTreeMap::from([(INodeNo::ROOT.into(), root)]);
         Self { nodes: Mutex::new(nodes), hashers: [RandomState::new(), RandomState::new()] }
     }
 
