@@ -12,18 +12,22 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Opens a connection.
 pub type Opener = Box<dyn Fn() -> Result<Client, ClientError> + Send + Sync>;
 
-/// A client, and the reader of files that uses it.
+/// A client, and the readers that use it.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) client: Arc<Client>,
+    /// Reader of files.
     pub(crate) reader: Arc<RangeReader>,
+    /// Reader of the parts of all images. Each image with a memory of its own would take tens of
+    /// megabytes.
+    pub(crate) image_parts: Arc<RangeReader>,
 }
 
 impl Line {
     fn new(client: Client) -> Self {
         let client = Arc::new(client);
-        let reader = Arc::new(client.range_reader());
-        Self { client, reader }
+        let [reader, image_parts] = [(); 2].map(|()| Arc::new(client.range_reader()));
+        Self { client, reader, image_parts }
     }
 }
 

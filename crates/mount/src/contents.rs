@@ -25,7 +25,7 @@ use crate::connection::Connection;
 use crate::node::{Folder, View};
 use crate::walk::Place;
 
-/// Maximum number of images that are read at the same time without their readers being made anew.
+/// Maximum number of images whose readers are kept.
 const READERS_MAX: usize = 16;
 
 /// Readers of images with their connections, by name and time.
@@ -135,10 +135,15 @@ impl Contents {
             // Another connection may lack a key that the node has got since.
             let reader = match known {
                 Some((client, reader)) if Arc::ptr_eq(&client, &line.client) => reader,
-                _ => Arc::new(line.client.image_reader(image.clone())),
+                _ => {
+                    let parts = Arc::clone(&line.image_parts);
+                    Arc::new(ImageReader::sharing(parts, image.clone()))
+                }
             };
             let answer = question(&reader);
             let mut images = self.images.lock();
+            // A reader of an earlier connection would keep that one's memory.
+            images.retain(|_, (client, _)| Arc::ptr_eq(client, &line.client));
             if answer.as_ref().is_err_and(|error| error.kind != ErrorKind::Damaged) {
                 // The reader may have a connection that was lost.
                 images.remove(&key);

@@ -293,7 +293,7 @@ impl Destination for Parts<'_> {
 
 /// Reader of any ranges of an image. It remembers what it has received lately.
 pub struct ImageReader {
-    ranges: RangeReader,
+    ranges: Arc<RangeReader>,
     image: Image,
     stream: Mutex<ReadStream>,
 }
@@ -324,14 +324,19 @@ impl ReadStream {
 
 impl ImageReader {
     pub(crate) fn new(link: Arc<Link>, image: Image) -> Self {
-        Self { ranges: RangeReader::new(link), image, stream: Mutex::default() }
+        Self::sharing(Arc::new(RangeReader::new(link)), image)
+    }
+
+    /// Makes a reader of `image` that shares the memory of what came lately with others.
+    pub fn sharing(ranges: Arc<RangeReader>, image: Image) -> Self {
+        Self { ranges, image, stream: Mutex::default() }
     }
 
     pub fn image(&self) -> &Image {
         &self.image
     }
 
-    /// Returns the number of bytes that were received.
+    /// Returns the number of bytes that were received, for all readers that share the memory.
     pub fn bytes_transferred(&self) -> u64 {
         self.ranges.bytes_transferred()
     }
