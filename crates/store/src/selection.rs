@@ -10,6 +10,7 @@ mod restored;
 mod sample;
 pub(crate) mod select;
 mod staging;
+mod trim;
 
 pub use crate::store::drills::{Delivery, Sample};
 pub use condition::VersionCondition;

@@ -19,6 +19,7 @@ use crate::volumes::wait::Reader;
 use super::ahead::ReadAhead;
 use super::recipient::{DirectoryVersions, Message, Recipient, WindowEnd};
 use super::select::{Selection, VersionBatch, has_data, split};
+use super::trim::{self, Trimmer};
 use crate::places::places;
 use crate::store::drills::Delivery;
 
@@ -116,6 +117,7 @@ pub fn serve(
         range: selection.range.clone(),
         waiting: VecDeque::new(),
         window: Window::new(0, directories_max as usize),
+        trimmer: None,
         damaged: HashSet::new(),
         delivery: Delivery::default(),
     };
@@ -178,6 +180,8 @@ struct Sender<'a> {
     /// Windows whose entries have been sent, oldest first.
     waiting: VecDeque<SentWindow>,
     window: Window,
+    /// Maker of parts of quanta, after the first part.
+    trimmer: Option<Trimmer>,
     /// Places of the oldest window that could not be read.
     damaged: HashSet<Place>,
     delivery: Delivery,
@@ -398,10 +402,11 @@ impl Sender<'_> {
             match self.store.pools.read(pack, &quantum) {
                 Ok(record) => {
                     read_ahead.advance(self.store, record.len() as u64);
-                    let (from, to) = (quantum.first_index as usize, end as usize);
+                    let (sent, record) = self.trim(record, quantum.first_index..end, of_quantum);
+                    let (from, to) = (sent.start as usize, sent.end as usize);
                     let digests = table.digests()[from..to].iter().flat_map(|digest| digest.0);
                     self.send(Message::Quantum {
-                        first_place: Place::new(pack, quantum.first_index),
+                        first_place: Place::new(pack, sent.start),
                         record,
                         digests: digests.collect(),
                     })?;
@@ -414,6 +419,32 @@ impl Sender<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the indexes of the chunks of a quantum that are sent, and their record. A reader of
+    /// ranges that needs few chunks of a large quantum gets no others. `needed` are sorted indexes
+    /// of chunks in `whole`.
+    fn trim(
+        &mut self,
+        record: Vec<u8>,
+        whole: Range<u32>,
+        needed: &[u32],
+    ) -> (Range<u32>, Vec<u8>) {
+        let (Some(&first), Some(&last)) = (needed.first(), needed.last()) else {
+            return (whole, record);
+        };
+        let number = |index: u32| (index - whole.start) as usize;
+        let (part, chunks) = (number(first)..number(last) + 1, number(whole.end));
+        if self.range == (0..u64::MAX) || !trim::pays(record.len(), chunks, &part) {
+            return (whole, record);
+        }
+        if self.trimmer.is_none() {
+            self.trimmer = Trimmer::new().ok();
+        }
+        let trimmed =
+            self.trimmer.as_mut().and_then(|trimmer| trimmer.trim(&record, chunks, &part));
+        // The reader finds out what is wrong with a record that cannot be opened.
+        trimmed.map_or((whole, record), |trimmed| (first..last + 1, trimmed))
     }
 
     /// Notes a pack that has lost data, so that the server tells people of it.

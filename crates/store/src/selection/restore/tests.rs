@@ -229,6 +229,34 @@ fn a_range_needs_only_the_chunks_that_hold_it() {
     assert_eq!(within(object, unknown, &(0..1)).len(), 4, "with a lost table all are sent");
 }
 
+/// Each range of an image cost a quantum of 2 MiB.
+#[test]
+fn a_reader_of_a_range_gets_a_part_of_a_large_quantum() {
+    let server = TestServer::new();
+    let numbers: Vec<u64> = (0..2000).collect();
+    server.back_up("/", &[("x", &numbers[..])]);
+    let all: Vec<Place> = places(&server.objects("/")[0]).collect();
+    let sent = |range: Range<u64>| {
+        let mut client = Client::new(&[]);
+        restore(&server, &everything(&server, range), None, &mut client).expect("is sent");
+        client
+    };
+    let offset = |number: usize| bytes_of(&numbers[..number]);
+    assert_eq!(sent(0..u64::MAX).chunks().len(), 2000, "a restore needs all");
+    let one = sent(offset(700)..offset(700) + 1);
+    assert_eq!(one.chunks(), BTreeMap::from([(all[700], chunk(700))]));
+    let is_right = one.messages.iter().any(|message| match message {
+        Message::Quantum { digests, .. } => {
+            *digests == server.store.pools.chunk(all[700]).expect("exists").1.0
+        }
+        _ => false,
+    });
+    assert!(is_right, "it has the digest of its chunk");
+    assert_eq!(sent(offset(700)..offset(1000)).chunks().len(), 300);
+    let most = sent(offset(700)..offset(1300));
+    assert_eq!(most.chunks().len(), 2000, "the rest costs little");
+}
+
 #[test]
 fn a_hole_moves_the_chunks_after_it() {
     let place = |index| Place::new(PackNumber(1), index);
