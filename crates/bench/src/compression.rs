@@ -6,7 +6,8 @@
 //!     link:  the set, cut to the size that the link carries uncompressed in the allowed time
 //!       round:  each choice in turn, beginning with another choice in each round:
 //!                 new server and node -> first backup through the link -> restore
-//!   after:  in this process, compression with one thread and with two,
+//!   after:  in this process, compression with one thread, two and all,
+//!           by the GPU alone if there is one,
 //!           and the loss of independent quanta compared with one stream
 //! ```
 //!
@@ -36,8 +37,8 @@ use sets::Kind;
 /// The files have 500 KB to 256 MB, and in one set 1 to 16 KB. The links are loopback, 1 Gbit/s and
 /// 10 Mbit/s. The means are none, one thread, all threads, a lighter and a stronger compression, a
 /// GPU if there is one, and the automatic choice. Then measures in this process how compression
-/// scales with threads, and the loss because quanta are compressed independently. Writes
-/// compression.md and compression.svg.
+/// scales with threads, what the GPU does alone, and the loss because quanta are compressed
+/// independently. Writes all of compression.md, with what it explains, and compression.svg.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Size of a set
@@ -80,6 +81,7 @@ const ROUNDS_DEFAULT: usize = 1;
 const ROUNDS_MAX: usize = 100;
 
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let began = sys::clock::monotonic();
     let set_bytes = args.set_bytes;
     let order = Order {
         set_bytes,
@@ -94,10 +96,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let contest = contest::measure(&order)?;
     let alone = match args.backups_only {
         true => None,
-        false => Some(alone::measure(&order.corpus, set_bytes)?),
+        false => Some(alone::measure(&order.corpus, set_bytes, order.nvcomp.as_deref())?),
     };
     page::write(&args.page.out, "compression.svg", &drawing::draw(&contest)?)?;
-    let text = text::page(&contest, alone.as_ref());
+    let text = text::page(&contest, alone.as_ref(), began.elapsed());
     page::write(&args.page.out, "compression.md", &text)?;
     let document = || text::document(&contest, alone.as_ref()).to_string();
     output::result(&if args.page.json { document() } else { text })

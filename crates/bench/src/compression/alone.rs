@@ -1,12 +1,13 @@
-//! Compression alone, without a backup: its speed-up with threads, and the loss because each
-//! quantum is compressed independently.
+//! Compression alone, without a backup: its speed-up with threads, its rate by a GPU if there is
+//! one, and the loss because each quantum is compressed independently.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use chunk::{Compression, Compressor, RawQuantum, cut};
+use chunk::{BatchCompressor as _, Compression, Compressor, RawQuantum, cut};
 use e2e::clock;
+use gpu::{Gpu, Settings};
 
 use super::corpus::Corpus;
 use crate::output;
@@ -19,7 +20,10 @@ const SAMPLE_BYTES_MAX: u64 = 256 << 20;
 
 const ROUNDS: usize = 3;
 
-pub(super) const THREADS: [usize; 2] = [1, 2];
+/// Number of bytes that the GPU compresses in one measurement: the sample again and again.
+const GPU_BYTES: u64 = 8 << 30;
+/// Number of quanta in a batch that fills a GPU better than those of a backup.
+const LARGE_BATCH: usize = 128;
 
 /// Levels whose scaling is measured: the fastest level of zstd that is not negative, and the
 /// default of the program.
@@ -31,10 +35,22 @@ const LOSS_LEVELS: [Compression; 4] =
 #[derive(Clone, Debug)]
 pub(super) struct ThreadScaling {
     pub(super) level: Compression,
-    /// Uncompressed bytes per second, in the order of [`THREADS`].
-    pub(super) rates: [Spread; THREADS.len()],
+    /// Uncompressed bytes per second, in the order of [`Results::threads`].
+    pub(super) rates: Vec<Spread>,
+    /// Uncompressed bytes for each byte of the records.
+    pub(super) ratio: f64,
     /// Ratio of the rate with the most threads to the rate with one thread, in each round.
     pub(super) speedup: Spread,
+}
+
+/// Compression by the GPU alone, from memory to memory.
+#[derive(Clone, Debug)]
+pub(super) struct GpuStage {
+    pub(super) settings: Settings,
+    /// Uncompressed bytes per second.
+    pub(super) rate: Spread,
+    /// Uncompressed bytes for each byte of the records.
+    pub(super) ratio: f64,
 }
 
 /// Loss of compression because each quantum is compressed independently, in one part of the corpus
@@ -57,18 +73,30 @@ impl Loss {
 
 pub(super) struct Results {
     pub(super) scaling_bytes: u64,
+    /// Numbers of threads, the least first.
+    pub(super) threads: Vec<usize>,
     pub(super) scaling: Vec<ThreadScaling>,
+    /// What the GPU does alone, if there is one.
+    pub(super) gpu: Vec<GpuStage>,
     pub(super) losses: Vec<Loss>,
 }
 
-pub(super) fn measure(tops: &[PathBuf], set_bytes: u64) -> Result<Results, Trouble> {
+/// Measures compression of files below `tops`. `nvcomp` is the file of nvCOMP, if the user has
+/// named one.
+pub(super) fn measure(
+    tops: &[PathBuf],
+    set_bytes: u64,
+    nvcomp: Option<&Path>,
+) -> Result<Results, Trouble> {
     let bytes_max = set_bytes.min(SAMPLE_BYTES_MAX);
-    output::step("compressing with one thread and two");
+    let threads = thread_counts(sys::process::processors());
+    output::step("compressing with one thread and more");
     let quanta = pack(&Corpus::list(tops)?.scattered(), bytes_max);
     let scaling = SCALING_LEVELS
         .into_iter()
-        .map(|level| scaling(&quanta, level))
+        .map(|level| scaling(&quanta, level, &threads))
         .collect::<Result<_, _>>()?;
+    let gpu = gpu_stages(&quanta, nvcomp)?;
     let scaling_bytes = raw_bytes(&quanta);
     drop(quanta);
     let mut losses = Vec::new();
@@ -79,7 +107,13 @@ pub(super) fn measure(tops: &[PathBuf], set_bytes: u64) -> Result<Results, Troub
             losses.push(loss(&part, &quanta, level)?);
         }
     }
-    Ok(Results { scaling_bytes, scaling, losses })
+    Ok(Results { scaling_bytes, threads, scaling, gpu, losses })
+}
+
+/// Returns the numbers of threads that are measured on a machine with so many processors: one, two,
+/// and all.
+fn thread_counts(processors: usize) -> Vec<usize> {
+    if processors > 2 { vec![1, 2, processors] } else { vec![1, 2] }
 }
 
 /// Packs files as a client does in a first backup: chunks in order, in quanta that are as full as
@@ -112,21 +146,101 @@ fn raw_bytes(quanta: &[RawQuantum]) -> u64 {
     quanta.iter().map(bytes).sum()
 }
 
-fn scaling(quanta: &[RawQuantum], level: Compression) -> Result<ThreadScaling, Trouble> {
+fn scaling(
+    quanta: &[RawQuantum],
+    level: Compression,
+    threads: &[usize],
+) -> Result<ThreadScaling, Trouble> {
     let bytes = float(raw_bytes(quanta));
-    let mut rates: [Vec<f64>; THREADS.len()] = Default::default();
+    let mut rates: Vec<Vec<f64>> = vec![Vec::new(); threads.len()];
+    let mut ratio = 1.0;
     for round in 0..ROUNDS {
-        for turn in 0..THREADS.len() {
-            let index = (turn + round) % THREADS.len();
+        for turn in 0..threads.len() {
+            let index = (turn + round) % threads.len();
             process::check_interrupted()?;
-            let (done, wall) = clock::timed(|| compress(quanta, level, THREADS[index]));
-            done?;
+            let (done, wall) = clock::timed(|| compress(quanta, level, threads[index]));
+            ratio = bytes / float(done?.max(1));
             rates[index].push(bytes / wall.as_secs_f64());
         }
     }
-    let [one, .., most] = &rates;
+    let (one, most) = (&rates[0], &rates[threads.len() - 1]);
     let speedup = Spread::of(one.iter().zip(most).map(|(one, most)| most / one));
-    Ok(ThreadScaling { level, rates: rates.map(Spread::of), speedup })
+    let rates = rates.into_iter().map(Spread::of).collect();
+    Ok(ThreadScaling { level, rates, ratio, speedup })
+}
+
+/// Measures the GPU with the batches of a backup, and with large ones. A GPU that fails ends the
+/// measurements of the GPU, and no others.
+fn gpu_stages(quanta: &[RawQuantum], nvcomp: Option<&Path>) -> Result<Vec<GpuStage>, Trouble> {
+    let mut stages = Vec::new();
+    let large = Settings { quanta: LARGE_BATCH, ..Settings::default() };
+    for settings in [Settings::default(), large] {
+        process::check_interrupted()?;
+        // Without a GPU, the page says why there is none.
+        let Ok(gpu) = Gpu::open(nvcomp.map(Path::as_os_str), settings) else { break };
+        output::step(&format!("compressing by the GPU in batches of {} quanta", settings.quanta));
+        match gpu_stage(&gpu, settings, quanta) {
+            Ok(stage) => stages.push(stage),
+            Err(error) => {
+                output::warning(&format!("the GPU alone was not measured: {error}"));
+                break;
+            }
+        }
+    }
+    Ok(stages)
+}
+
+fn gpu_stage(gpu: &Gpu, settings: Settings, quanta: &[RawQuantum]) -> io::Result<GpuStage> {
+    let (mut rates, mut ratio) = (Vec::new(), 1.0);
+    // The lanes are made before the clock starts.
+    pass(gpu, settings, quanta, 1)?;
+    for _ in 0..ROUNDS {
+        let (passed, wall) = clock::timed(|| pass(gpu, settings, quanta, GPU_BYTES));
+        let [before, after] = passed?;
+        rates.push(float(before) / wall.as_secs_f64());
+        ratio = float(before) / float(after.max(1));
+    }
+    Ok(GpuStage { settings, rate: Spread::of(rates), ratio })
+}
+
+/// Compresses at least `bytes` bytes by all lanes of the GPU, the quanta again and again. Returns
+/// the numbers of bytes before and after compression.
+fn pass(gpu: &Gpu, settings: Settings, quanta: &[RawQuantum], bytes: u64) -> io::Result<[u64; 2]> {
+    if quanta.is_empty() {
+        return Err(io::Error::other("the corpus is empty"));
+    }
+    let (next, before, after) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let work = || -> io::Result<()> {
+        loop {
+            let first = next.fetch_add(settings.quanta, Ordering::Relaxed);
+            let numbers = first..first + settings.quanta;
+            let batch: Vec<&RawQuantum> =
+                numbers.map(|number| &quanta[number % quanta.len()]).collect();
+            let (mut made, mut sent) = (0, 0);
+            gpu.compress(&batch, &mut |_, record| {
+                made += 1;
+                sent += record.len();
+            })?;
+            if made < batch.len() {
+                return Err(io::Error::other("it has left quanta undone"));
+            }
+            let raw: usize = batch.iter().map(|quantum| quantum.data().len()).sum();
+            after.fetch_add(u64::try_from(sent).unwrap_or(0), Ordering::Relaxed);
+            let raw = u64::try_from(raw).unwrap_or(0);
+            if before.fetch_add(raw, Ordering::Relaxed) + raw >= bytes {
+                return Ok(());
+            }
+        }
+    };
+    let results: Vec<io::Result<()>> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..settings.lanes).map(|_| scope.spawn(work)).collect();
+        lanes
+            .into_iter()
+            .map(|lane| lane.join().expect("compressing does not panic"))
+            .collect()
+    });
+    results.into_iter().collect::<io::Result<()>>()?;
+    Ok([before.into_inner(), after.into_inner()])
 }
 
 /// Compresses all quanta with `threads` threads. Returns the number of bytes of the records.
@@ -227,8 +341,17 @@ mod tests {
         assert_eq!(raw_bytes(&quanta), (3 << 20) + 5000);
         let level = Compression::Level(1);
         assert_eq!(compress(&quanta, level, 1), compress(&quanta, level, 2));
+        let scaling = scaling(&quanta, level, &[1, 2]).unwrap();
+        let bytes = compress(&quanta, level, 1).unwrap();
+        assert_eq!(scaling.ratio.to_bits(), (float(raw_bytes(&quanta)) / float(bytes)).to_bits());
+        assert_eq!(scaling.rates.len(), 2);
         let loss = loss(dir.path(), &quanta, level).unwrap();
         assert!(loss.stream_bytes >= 3 << 20 && loss.share().abs() < 0.01, "{loss:?}");
+    }
+
+    #[test]
+    fn all_processors_are_measured() {
+        assert_eq!([1, 2, 16].map(thread_counts), [vec![1, 2], vec![1, 2], vec![1, 2, 16]]);
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! The page `compression.md` and the JSON document.
+//!
+//! The page is written as a whole. What it explains is here, so that a new measurement keeps it.
+
+use std::time::Duration;
 
 use chunk::Compression;
 use serde_json::{Value, json};
 
-use super::alone::{self, Loss};
+use super::alone::{self, GpuStage, Loss};
 use super::contest::{
     AUTO_GPU_BYTES_MIN, CHOICES, GPU, NONE, ONE_THREAD, ROADS, Results, Road, Row, THREADS,
 };
+use crate::output;
 use crate::page;
 use crate::site::Sample;
 use crate::spread::{Spread, float};
@@ -18,15 +23,30 @@ const MB: f64 = 1_000_000.0;
 const LOSS_MEAN_TARGET: f64 = 0.02;
 /// Maximum share that may be lost in any part of the corpus.
 const LOSS_MOST_TARGET: f64 = 0.05;
+/// Minimum ratio of the rate of the automatic choice to that of the best fixed choice.
+const AUTO_TARGET: f64 = 0.9;
+/// Maximum processor time of a backup with a GPU, compared with threads.
+const GPU_CPU_TARGET: f64 = 0.5;
+/// Minimum rate of a GPU alone, in bytes per second.
+const GPU_RATE_TARGET: f64 = 20e9;
+/// Minimum ratio of the rate of a GPU alone to that of all threads at level 1.
+const GPU_SPEEDUP_TARGET: f64 = 5.0;
 
-pub(super) fn page(contest: &Results, alone: Option<&alone::Results>) -> String {
+/// Returns the page. The measurements have taken `took`.
+pub(super) fn page(contest: &Results, alone: Option<&alone::Results>, took: Duration) -> String {
     let has_rows = |road: &Road| contest.rows.iter().any(|row| row.road == *road);
     let tables = ROADS.into_iter().filter(has_rows).map(|road| table(contest, road));
-    let alone = alone.map_or_else(String::new, |alone| scaling(alone) + &losses(alone));
-    [head(contest), lesson(contest), tables.collect(), alone].concat()
+    let alone = alone.map_or_else(String::new, |alone| {
+        scaling(alone) + &gpu_alone(alone).unwrap_or_default() + &losses(alone)
+    });
+    [head(contest, took), lesson(contest), tables.collect(), alone].concat()
 }
 
-fn head(contest: &Results) -> String {
+fn reached(is_reached: bool) -> &'static str {
+    if is_reached { "reached" } else { "missed" }
+}
+
+fn head(contest: &Results, took: Duration) -> String {
     let corpus: Vec<String> = contest
         .corpus
         .iter()
@@ -39,7 +59,7 @@ fn head(contest: &Results) -> String {
     format!(
         "{}\n{}\n\n{}\n\nThe bytes come from {}; no content occurs twice in a set. A set is cut \
          to the size that its link carries uncompressed in {} s. Each backup has a new server and \
-         a new node, on {}. Rounds: {}. Load: {} before, {} after.\n\n\
+         a new node, on {}. Rounds: {}. Load: {} before, {} after. It took {}.\n\n\
          MB/s are uncompressed bytes of the set divided by the wall time. The ratio is that of \
          uncompressed to transferred bytes. CPU is the client's processor time in seconds; the \
          machine has {} cores, which the server shares. {}; with one thread the client has one \
@@ -55,6 +75,7 @@ fn head(contest: &Results) -> String {
         contest.rounds,
         contest.load_before,
         contest.load_after,
+        output::counted(took.as_secs().div_ceil(60), "minute"),
         contest.cores,
         choices.join(", "),
     )
@@ -66,8 +87,10 @@ fn verdict(contest: &Results) -> String {
     };
     format!(
         "In its worst case the automatic choice has **{share:.2}** of the rate of the best fixed \
-         choice: set {} over {}.",
-        row.kind.name, row.road.name
+         choice: set {} over {}. The aim is {AUTO_TARGET}: {}.",
+        row.kind.name,
+        row.road.name,
+        reached(share >= AUTO_TARGET)
     )
 }
 
@@ -101,24 +124,72 @@ fn lesson(contest: &Results) -> String {
          a fast link. It gains none where the link or the disk is slower than the threads; there \
          a stronger compression by idle processors is worth more. Small files leave more of the \
          work to the processors, and a small backup ends before hardware is ready. Restores are \
-         by threads. How a GPU is used, and what it takes: [a GPU](gpu.md).\n\n{}",
-        lines.collect::<String>()
+         by threads. How a GPU is used, and what it takes, with figures of a machine that has one: \
+         [a GPU](gpu.md).\n\n{}{}{}",
+        lines.collect::<String>(),
+        lesson_by_size(contest).unwrap_or_default(),
+        gpu_verdict(contest).unwrap_or_default()
     )
+}
+
+/// Returns the median of the processor time of a client, in seconds.
+fn cpu_of(row: &Row, choice: usize) -> Option<f64> {
+    Some(row.spread(choice, cpu_secs)?.median)
+}
+
+/// Returns the share of the client's processor time that compression by threads takes, in percent.
+fn compression_share(row: &Row) -> Option<f64> {
+    Some(100.0 * (1.0 - cpu_of(row, NONE)? / cpu_of(row, THREADS)?).clamp(0.0, 1.0))
+}
+
+/// Returns the processor time of a backup with the GPU, compared with threads.
+fn gpu_cpu(row: &Row) -> Option<f64> {
+    Some(cpu_of(row, GPU)? / cpu_of(row, THREADS)?)
+}
+
+/// Returns what the smallest and the largest files show, over the first link with both.
+fn lesson_by_size(contest: &Results) -> Option<String> {
+    let ends = |road: Road| {
+        let mut rows = contest.rows.iter().filter(|row| row.road == road);
+        let first = rows.next()?;
+        Some((road, first, rows.next_back()?))
+    };
+    let (road, first, last) = ROADS.into_iter().find_map(ends)?;
+    let shares = [first, last].map(compression_share);
+    let [Some(small), Some(large)] = shares else { return None };
+    let gpu = match [first, last].map(gpu_cpu) {
+        [Some(small), Some(large)] => format!(
+            "; with the GPU a backup takes {small:.2} and {large:.2} of the processor time of \
+             threads"
+        ),
+        _ => String::new(),
+    };
+    Some(format!(
+        "- **By the size of files**, over {}: compression takes {small:.0} % of the client's \
+         processor time in the set {}, and {large:.0} % in the set {}{gpu}.\n",
+        road.name, first.kind.name, last.kind.name
+    ))
+}
+
+/// Judges the processor time of backups with the GPU, if there is one.
+fn gpu_verdict(contest: &Results) -> Option<String> {
+    let worst = contest.rows.iter().filter_map(gpu_cpu).max_by(f64::total_cmp)?;
+    Some(format!(
+        "- **The GPU** is to leave at most {GPU_CPU_TARGET} of the processor time of threads: {}, \
+         {worst:.2} in the worst set.\n",
+        reached(worst <= GPU_CPU_TARGET)
+    ))
 }
 
 /// Returns what the rows over `road` show: the time that hardware could spare at most, the gain by
 /// threads, and what the GPU gains if there is one.
 fn lesson_of(contest: &Results, road: Road) -> String {
     let rows = || contest.rows.iter().filter(move |row| row.road == road);
-    let cpu = |row: &Row, choice| Some(row.spread(choice, cpu_secs)?.median);
     let rate = |row: &Row, choice| Some(row.rate(choice)?.median);
-    let spared =
-        |row: &Row| Some(100.0 * (1.0 - cpu(row, NONE)? / cpu(row, THREADS)?).clamp(0.0, 1.0));
     let by_threads = |row: &Row| Some(rate(row, THREADS)? / rate(row, ONE_THREAD)?);
     let gpu_rate = |row: &Row| Some(rate(row, GPU)? / rate(row, THREADS)?);
-    let gpu_cpu = |row: &Row| Some(cpu(row, GPU)? / cpu(row, THREADS)?);
     let mut parts = Vec::new();
-    if let Some(range) = range(rows().filter_map(spared), 0) {
+    if let Some(range) = range(rows().filter_map(compression_share), 0) {
         parts.push(format!("compression takes {range} % of the client's processor time"));
     }
     if let Some(range) = range(rows().filter_map(by_threads), 2) {
@@ -221,19 +292,53 @@ fn scaling(alone: &alone::Results) -> String {
                 let Spread { median, least, most } = rate;
                 format!("{:.0} ({:.0} .. {:.0})", median / MB, least / MB, most / MB)
             };
-            let rates = one.rates.map(rate);
-            let ends = [page::cell(one.speedup, 2)];
+            let rates = one.rates.iter().copied().map(rate);
+            let ends = [page::cell(one.speedup, 2), format!("{:.3}", one.ratio)];
             [one.level.to_string()].into_iter().chain(rates).chain(ends).collect()
         })
         .collect();
-    let heads = alone::THREADS.map(|threads| format!("threads: {threads}, MB/s"));
-    let head = ["level", &heads[0], &heads[1], "speed-up"];
+    let heads: Vec<String> = alone
+        .threads
+        .iter()
+        .map(|threads| format!("threads: {threads}, MB/s"))
+        .collect();
+    let heads = heads.iter().map(String::as_str);
+    let head: Vec<&str> = ["level"].into_iter().chain(heads).chain(["speed-up", "ratio"]).collect();
     format!(
         "\n## Threads\n\n{:.1} MB of the corpus, packed as a client packs files into quanta of up \
          to 2 MiB, and compressed from memory in the process of the bench.\n\n{}",
         float(alone.scaling_bytes) / MB,
         page::table(&head, &rows)
     )
+}
+
+/// Returns the table of the GPU alone; `None` if there is none.
+fn gpu_alone(alone: &alone::Results) -> Option<String> {
+    let threads = alone.scaling.iter().find(|one| one.level == Compression::Level(1))?;
+    let all_threads = threads.rates.last()?.median;
+    let best = alone.gpu.iter().max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))?;
+    let speedup = |stage: &GpuStage| stage.rate.median / all_threads;
+    let row = |stage: &GpuStage| {
+        let Spread { median, least, most } = stage.rate;
+        let rate = Spread { median: median / 1e9, least: least / 1e9, most: most / 1e9 };
+        vec![
+            format!("{} lanes of {} quanta", stage.settings.lanes, stage.settings.quanta),
+            page::cell(rate, 2),
+            format!("{:.2}", speedup(stage)),
+            format!("{:.3}", stage.ratio),
+        ]
+    };
+    let rows: Vec<Vec<String>> = alone.gpu.iter().map(row).collect();
+    Some(format!(
+        "\n## The GPU alone\n\nThe same quanta, again and again, from memory to memory: both \
+         transfers, the making of records and their reading back are included. The first row is \
+         the setting of a backup.\n\n- {:.0} GB/s: {}\n- {GPU_SPEEDUP_TARGET} times all threads \
+         at level 1, at their ratio or better: {}\n\n{}",
+        GPU_RATE_TARGET / 1e9,
+        reached(best.rate.median >= GPU_RATE_TARGET),
+        reached(speedup(best) >= GPU_SPEEDUP_TARGET && best.ratio >= threads.ratio),
+        page::table(&["GPU", "GB/s", "of all threads at level 1", "ratio"], &rows)
+    ))
 }
 
 /// Returns the average and the greatest loss among the parts at one level.
@@ -262,7 +367,7 @@ fn losses(alone: &alone::Results) -> String {
                 "- level {level}: {:.2} % on average, {:.2} % at most: {}\n",
                 mean * 100.0,
                 worst * 100.0,
-                if is_met { "reached" } else { "missed" },
+                reached(is_met),
             )
         })
         .collect();
@@ -300,9 +405,22 @@ pub(super) fn document(contest: &Results, alone: Option<&alone::Results>) -> Val
             let rates: Vec<Value> = one.rates.iter().map(|rate| rate.json()).collect();
             json!({
                 "level": one.level.to_string(),
-                "threads": alone::THREADS,
+                "threads": alone.map(|alone| &alone.threads),
                 "bytes_per_sec": rates,
+                "ratio": one.ratio,
                 "speedup": one.speedup.json(),
+            })
+        })
+        .collect();
+    let gpu_alone: Vec<Value> = alone
+        .iter()
+        .flat_map(|alone| &alone.gpu)
+        .map(|stage| {
+            json!({
+                "lanes": stage.settings.lanes,
+                "quanta": stage.settings.quanta,
+                "bytes_per_sec": stage.rate.json(),
+                "ratio": stage.ratio,
             })
         })
         .collect();
@@ -327,6 +445,7 @@ pub(super) fn document(contest: &Results, alone: Option<&alone::Results>) -> Val
         "auto_to_best_worst": contest.worst().map(|(_, share)| share),
         "sets": rows,
         "scaling": scaling,
+        "gpu_alone": gpu_alone,
         "independence": losses,
     })
 }
@@ -359,6 +478,8 @@ mod tests {
     use super::super::contest::tests::{results, row};
     use super::*;
 
+    const TOOK: Duration = Duration::from_secs(61);
+
     fn loss(level: Compression, quanta_bytes: u64) -> Loss {
         Loss { part: "/part".into(), level, raw_bytes: 4000, stream_bytes: 1000, quanta_bytes }
     }
@@ -377,7 +498,7 @@ mod tests {
     fn the_page_says_when_hardware_pays() {
         let walls = |gpu| [Some(4), Some(8), Some(2), Some(4), Some(8), gpu, Some(2)];
         let rows = vec![row(ROADS[0], walls(None)), row(ROADS[2], walls(None))];
-        let text = page(&results(Err("no driver".to_owned()), rows), None);
+        let text = page(&results(Err("no driver".to_owned()), rows), None, TOOK);
         assert!(text.contains("There is no GPU: no driver."), "{text}");
         for road in ["loopback", "10 Mbit/s"] {
             let line = format!(
@@ -386,17 +507,53 @@ mod tests {
             );
             assert!(text.contains(&line), "{text}");
         }
-        assert!(text.contains("[a GPU](gpu.md)"));
+        assert!(text.contains("[a GPU](gpu.md)") && text.contains("It took 2 minutes."));
+        assert!(text.contains("The aim is 0.9: reached."), "{text}");
         let rows = vec![row(ROADS[0], walls(Some(1))), row(ROADS[0], walls(Some(4)))];
-        let text = page(&results(Ok("NVIDIA X".to_owned()), rows), None);
+        let text = page(&results(Ok("NVIDIA X".to_owned()), rows), None, TOOK);
         let with_gpu = "with the GPU a backup has 0.50 to 2.00 of the rate of threads, and takes \
                         1.00 of their processor time.\n";
         assert!(text.contains(with_gpu), "{text}");
+        let by_size = "- **By the size of files**, over loopback: compression takes 0 % of the \
+                       client's processor time in the set 1M, and 0 % in the set 1M; with the GPU \
+                       a backup takes 1.00 and 1.00 of the processor time of threads.\n";
+        assert!(text.contains(by_size), "{text}");
+        let missed = "at most 0.5 of the processor time of threads: missed, 1.00 in the worst set";
+        assert!(text.contains(missed), "{text}");
         let small = "In sets of less than 4 GB the backup ends before the automatic choice";
         assert!(text.contains(small), "{text}");
         let large = Row { bytes: AUTO_GPU_BYTES_MIN, ..row(ROADS[0], walls(Some(1))) };
-        let text = page(&results(Ok("NVIDIA X".to_owned()), vec![large]), None);
+        let text = page(&results(Ok("NVIDIA X".to_owned()), vec![large]), None, TOOK);
         assert!(!text.contains(small), "{text}");
+    }
+
+    #[test]
+    fn the_gpu_alone_is_judged_beside_all_threads() {
+        let threads = alone::ThreadScaling {
+            level: Compression::Level(1),
+            rates: [1e9, 4e9].map(|rate| Spread::of([rate])).to_vec(),
+            ratio: 4.0,
+            speedup: Spread::of([4.0]),
+        };
+        let results = |gpu| alone::Results {
+            scaling_bytes: 1,
+            threads: vec![1, 16],
+            scaling: vec![threads.clone()],
+            gpu,
+            losses: Vec::new(),
+        };
+        let stage = |rate, ratio| {
+            let settings = gpu::Settings { piece_bytes: 1 << 18, quanta: 16, lanes: 4 };
+            GpuStage { settings, rate: Spread::of([rate]), ratio }
+        };
+        assert_eq!(gpu_alone(&results(Vec::new())), None, "there is no GPU");
+        let text = gpu_alone(&results(vec![stage(10e9, 3.9), stage(21e9, 3.9)])).unwrap();
+        assert!(text.contains("| 4 lanes of 16 quanta | 10.00 | 2.50 | 3.900 |"), "{text}");
+        assert!(text.contains("- 20 GB/s: reached\n"), "{text}");
+        assert!(text.contains("at their ratio or better: missed\n"), "the ratio is less: {text}");
+        let text = gpu_alone(&results(vec![stage(21e9, 4.0)])).unwrap();
+        assert!(text.contains("at their ratio or better: reached\n"), "{text}");
+        assert!(scaling(&results(Vec::new())).contains("threads: 16, MB/s"));
     }
 
     #[test]
