@@ -482,6 +482,34 @@ fn files_come_out_of_an_image_as_they_were() {
     }));
 }
 
+/// Beside data that does not shrink, a small file cost 2 MiB for each place that the kernel reads.
+#[test]
+fn a_small_file_costs_little_of_its_image() {
+    for kind in [&EXT4, &XFS] {
+        let scene = Scene::new();
+        let Some((_, device)) = disk(&scene, "disk", kind) else { continue };
+        if File::open("/dev/fuse").is_err() {
+            return e2e::skip::say("no /dev/fuse: no image can be looked into");
+        }
+        let mount = Mount::at(&device.0, scene.scratch.folder("mounted"), "defaults");
+        for number in 0..20 {
+            let folder = mount.0.join(format!("folder-{number:02}"));
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("noise"), noise(number, 3 << 20)).unwrap();
+            fs::write(folder.join("letter"), format!("letter {number}")).unwrap();
+        }
+        drop(mount);
+        back_up(&scene, &device.0);
+        let (name, out) = (device.0.to_str().unwrap(), scene.scratch.folder("out"));
+        let to = out.to_str().unwrap();
+        let words = ["image", "extract", name, "/folder-10/letter", "--to", to, "--json"];
+        let report = scene.node.run(&words).expect(&[0]).json();
+        assert_eq!(fs::read_to_string(out.join("letter")).unwrap(), "letter 10");
+        let bytes = report["bytes_transferred"].as_u64().unwrap();
+        assert!(bytes < 5_000_000, "{}: {report}", kind.mkfs[0]);
+    }
+}
+
 /// Makes a disk with a table of two partitions: ext4, and noise.
 fn partitioned(scene: &Scene) -> Option<PathBuf> {
     let (part, device) = disk(scene, "part", &EXT4)?;
