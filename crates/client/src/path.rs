@@ -154,15 +154,8 @@ pub(crate) fn only_named(
 }
 
 fn place(filespace: &[u8], path: &[u8]) -> Option<Place> {
-    let within = match mount_point(filespace) {
-        b"/" => path,
-        filespace => match path.strip_prefix(filespace)? {
-            b"" => b"/",
-            rest if rest.starts_with(b"/") => rest,
-            _ => return None,
-        },
-    };
-    if within == b"/" {
+    let within = model::within(path, mount_point(filespace))?;
+    if within.is_empty() || within == b"/" {
         return Some(Place::of_filespace(filespace));
     }
     let (directory, name) = split(within)?;

@@ -99,11 +99,7 @@ impl Mount {
     /// The part of `path` below the mount point: empty, or with a `/` at its beginning. `None` if
     /// `path` lies elsewhere.
     pub(crate) fn within<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
-        if self.mount_point() == b"/" {
-            return Some(path);
-        }
-        let rest = path.strip_prefix(self.mount_point())?;
-        (rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
+        model::within(path, self.mount_point())
     }
 
     /// Opens a directory of the file system. Follows no symbolic link, and does not enter another

@@ -122,8 +122,8 @@ impl Places {
     /// Returns the part of `path` from the root on; it begins with a slash. `None` if `path` does
     /// not lie below the root.
     fn within(&self, path: &[u8]) -> Option<Vec<u8>> {
-        let rest = path.strip_prefix(&self.prefix[..])?;
-        rest.starts_with(b"/").then(|| rest.to_vec())
+        let rest = model::within(path, &self.prefix)?;
+        (!rest.is_empty()).then(|| rest.to_vec())
     }
 
     /// Finds the directory that `handle` stands for.

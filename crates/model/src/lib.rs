@@ -37,7 +37,7 @@ pub use id::{
 pub use length::{LENGTH_MAX, LengthError, parse_length, show_length};
 pub use migrated::{BatchId, CopyId};
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
-pub use path::{DirPath, Name, NameError};
+pub use path::{DirPath, Name, NameError, is_at_or_below, within};
 pub use sample::{SampleAmount, SampleError};
 pub use size::{SizeError, parse_bytes};
 pub use time::{ServerTime, Timestamp};

@@ -187,6 +187,18 @@ impl DirPath {
     }
 }
 
+/// Returns the part of `path` from `top` on: empty for `top` itself, and otherwise with a `/` at
+/// its beginning. `None` if `path` lies elsewhere. Both are absolute; `top` may end with a slash.
+pub fn within<'p>(path: &'p [u8], top: &[u8]) -> Option<&'p [u8]> {
+    let rest = path.strip_prefix(top.strip_suffix(b"/").unwrap_or(top))?;
+    (rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
+}
+
+/// Returns true if `path` is `top` or lies below it, as [`within`] decides it.
+pub fn is_at_or_below(path: &[u8], top: &[u8]) -> bool {
+    within(path, top).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +259,26 @@ mod tests {
             assert_eq!(dir.contains(&other), inside);
             let in_range = other.as_bytes() >= dir.as_bytes() && other.as_bytes() < &end[..];
             assert_eq!(in_range, inside);
+        }
+    }
+
+    #[test]
+    fn a_path_is_within_a_directory_as_a_whole() {
+        for (path, top, expected) in [
+            ("/data/ann", "/data/ann", Some("")),
+            ("/data/ann", "/data/ann/", Some("")),
+            ("/data/ann/a", "/data/ann", Some("/a")),
+            ("/data/ann/a", "/data/ann/", Some("/a")),
+            ("/data/anna", "/data/ann", None),
+            ("/data/anna", "/data/ann/", None),
+            ("/data", "/data/ann", None),
+            ("/other/ann", "/data/ann", None),
+            ("/data", "/", Some("/data")),
+            ("/", "/", Some("/")),
+        ] {
+            let (path, top) = (path.as_bytes(), top.as_bytes());
+            assert_eq!(within(path, top), expected.map(str::as_bytes), "{path:?} {top:?}");
+            assert_eq!(is_at_or_below(path, top), expected.is_some(), "{path:?} {top:?}");
         }
     }
 

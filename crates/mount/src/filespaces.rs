@@ -20,9 +20,8 @@ impl MountPoints {
     /// `path` has no slash at its end, so the root is empty.
     pub(crate) fn resolve(&self, path: &[u8]) -> Option<(&[u8], DirPath)> {
         let within = |point: &[u8]| {
-            let prefix = point.strip_suffix(b"/").unwrap_or(point);
-            let rest = path.strip_prefix(prefix)?;
-            (rest.is_empty() || rest.starts_with(b"/")).then(|| [rest, b"/"].concat())
+            let rest = model::within(path, point)?;
+            Some([rest, b"/"].concat())
         };
         let holding = self.0.iter().rev().filter_map(|point| Some((&point[..], within(point)?)));
         let (point, rest) = holding.max_by_key(|(point, _)| point.len())?;

@@ -13,6 +13,8 @@
 
 use std::fmt;
 
+use model::is_at_or_below;
+
 /// A line of the kernel's table of mounts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mount {
@@ -241,13 +243,6 @@ fn shows(mount: &Mount, other: &Mount) -> bool {
 fn subvolume(mount: &Mount) -> Option<&[u8]> {
     let mut options = mount.options.split(|&byte| byte == b',');
     options.find_map(|option| option.strip_prefix(b"subvol="))
-}
-
-/// Returns true if `path` is `upper` or is below it.
-fn is_at_or_below(path: &[u8], upper: &[u8]) -> bool {
-    let upper = upper.strip_suffix(b"/").unwrap_or(upper);
-    path.strip_prefix(upper)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Parses the kernel's table of mounts. A line that is none is left out.

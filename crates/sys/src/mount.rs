@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::time::Duration;
 
+use model::within;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -231,9 +232,7 @@ pub fn points_below(path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
 /// Returns true if `point` is below the directory `path`. Neither ends with a slash, unless it is
 /// the root.
 pub fn is_below(path: &[u8], point: &[u8]) -> bool {
-    let path = path.strip_suffix(b"/").unwrap_or(path);
-    let rest = point.strip_prefix(path);
-    rest.is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)
+    within(point, path).is_some_and(|rest| rest.len() > 1)
 }
 
 /// A mount of a process.

@@ -177,8 +177,8 @@ fn layer_file(process: &Path, link: &Path, file: &WritableFile) -> Option<Writab
 fn path_in_layer(path: &[u8], mount: &ProcessMount) -> Option<Vec<u8>> {
     // Another path was meant for the program that has mounted the overlay, in its folder.
     let upper = mount.upper.as_ref().filter(|upper| upper.starts_with(b"/"))?;
-    let rest = path.strip_prefix(without_slash(&mount.point))?;
-    let is_below = rest.starts_with(b"/");
+    let rest = model::within(path, &mount.point)?;
+    let is_below = !rest.is_empty();
     is_below.then(|| [without_slash(upper), without_slash(&mount.root), rest].concat())
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use model::Kind;
+use model::{Kind, is_at_or_below};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
@@ -81,13 +81,6 @@ fn is_covered(path: &[u8], filespace: &[u8], scopes: &Scopes, crosses: bool) -> 
     let mut targets =
         reached.flat_map(|(of, targets)| targets.iter().map(move |target| absolute(of, target)));
     targets.any(|target| is_at_or_below(path, &target))
-}
-
-/// Returns true if `path` is `upper` or is below it.
-fn is_at_or_below(path: &[u8], upper: &[u8]) -> bool {
-    let upper = upper.strip_suffix(b"/").unwrap_or(upper);
-    path.strip_prefix(upper)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod show;
 mod supervisor;
 
 use ::hsm::{Request, Settings};
-use model::escaped;
+use model::{escaped, is_at_or_below};
 
 pub(crate) use files::{make_stubs, undelete_paths};
 
@@ -89,11 +89,8 @@ pub(crate) fn check_managed(paths: &[Vec<u8>], context: &Context) -> Result<(), 
     let settings = Settings::load(&context.home()?);
     let settings = settings.map_err(|error| CommandError::chain(&error))?;
     let is_managed = |path: &[u8]| {
-        settings.filesystems.iter().any(|filesystem| {
-            let rest = path.strip_prefix(&filesystem.mount_point[..]);
-            filesystem.mount_point == b"/"
-                || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        })
+        let mut managed = settings.filesystems.iter();
+        managed.any(|filesystem| is_at_or_below(path, &filesystem.mount_point))
     };
     match paths.iter().find(|path| !is_managed(path)) {
         None => Ok(()),

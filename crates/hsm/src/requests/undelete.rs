@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 
 use client::ListedCopy;
-use model::{Attributes, CopyId, DirPath, Name};
+use model::{Attributes, CopyId, DirPath, Name, is_at_or_below};
 use sys::space::Room;
 
 use super::entry::Entry;
@@ -172,12 +172,6 @@ fn has(permissions: u16, owner: u32, mode: u16, uid: u32) -> bool {
     granted & permissions == permissions
 }
 
-fn is_at_or_below(path: &[u8], top: &[u8]) -> bool {
-    let top = top.strip_suffix(b"/").unwrap_or(top);
-    path.strip_prefix(top)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
 /// The newest copy for each path.
 fn newest_by_path(mut copies: Vec<ListedCopy>) -> Vec<ListedCopy> {
     copies.sort_by(|a, b| (&a.path, b.since).cmp(&(&b.path, a.since)));
@@ -220,16 +214,6 @@ mod tests {
         let copies = vec![copy(1, 5, "/a"), copy(2, 9, "/a"), copy(3, 7, "/a"), copy(4, 1, "/b")];
         let newest: Vec<u16> = newest_by_path(copies).iter().map(|copy| copy.id.index).collect();
         assert_eq!(newest, [2, 4]);
-    }
-
-    #[test]
-    fn a_path_stands_for_itself_and_everything_below_it() {
-        for (path, expected) in
-            [("/d/a", true), ("/d/a/b", true), ("/d/ab", false), ("/d", false), ("/e/a", false)]
-        {
-            assert_eq!(is_at_or_below(path.as_bytes(), b"/d/a"), expected, "{path}");
-        }
-        assert!(is_at_or_below(b"/d/a", b"/d/"));
     }
 
     #[test]

@@ -122,11 +122,7 @@ fn common_directory(paths: &BTreeSet<&[u8]>) -> Vec<u8> {
     let mut directories = paths.iter().copied().map(directory_of);
     let mut top = directories.next().unwrap_or_default();
     for directory in directories {
-        let holds = |top: &[u8]| {
-            let rest = directory.strip_prefix(top);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-        };
-        while !holds(top) {
+        while !model::is_at_or_below(directory, top) {
             top = directory_of(top);
         }
     }

@@ -218,10 +218,8 @@ fn check_left_out(
     sources: &Sources,
 ) -> Result<(), CommandError> {
     let is_inside = |left_out: &[u8]| {
-        paths.iter().any(|path| {
-            let path = path.strip_suffix(b"/").unwrap_or(path);
-            left_out.strip_prefix(path).is_some_and(|rest| rest.starts_with(b"/"))
-        })
+        let mut within = paths.iter().filter_map(|path| model::within(left_out, path));
+        within.any(|rest| !rest.is_empty())
     };
     let wrong = domain.left_out.iter().find(|left_out| {
         is_inside(left_out)
@@ -546,8 +544,7 @@ impl Run {
         for volume in volumes {
             let within = |path: &str| {
                 let top = volume.trim_end_matches(['*', '/']);
-                path.strip_prefix(top)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                model::is_at_or_below(path.as_bytes(), top.as_bytes())
             };
             let failed = match volumes.len() {
                 1 => self.totals.failed,

@@ -350,9 +350,7 @@ impl Writer<'_> {
         let path = crate::path::from_json(&document["path"]).unwrap_or_default();
         let has_it = |top: &Vec<u8>| {
             let top = crate::path::absolute(Path::new(OsStr::from_bytes(top))).unwrap_or_default();
-            let top = top.strip_suffix(b"/").unwrap_or(&top);
-            path.strip_prefix(top)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+            model::is_at_or_below(&path, &top)
         };
         self.plan.paths.is_empty() || self.plan.paths.iter().any(has_it)
     }

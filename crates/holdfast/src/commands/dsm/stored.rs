@@ -202,8 +202,8 @@ pub(super) fn is_stored_below(
     let mut is_below = false;
     let (folder, filespace) = (spec.folder(), spec.filespace.as_deref());
     list(client, folder, ListContent::Everything, filter, filespace, &mut |version| {
-        let within = version.path.strip_prefix(&spec.directory[..]);
-        is_below = within.is_some_and(|within| within.len() > 1 && within.starts_with(b"/"));
+        let within = model::within(&version.path, &spec.directory);
+        is_below = within.is_some_and(|within| within.len() > 1);
         // A link that is stored has the name of the directory.
         version.path == spec.directory
     })?;
@@ -390,15 +390,9 @@ pub(super) fn filespaces(client: &Client) -> Result<Vec<FilespaceSummary>, Comma
 
 /// Returns the mount point of the stored file system that holds `path`: the longest that fits.
 pub(super) fn filespace_of(client: &Client, path: &[u8]) -> Result<Vec<u8>, CommandError> {
-    let holds = |name: &[u8]| {
-        name == b"/"
-            || path
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-    };
     let names = filespaces(client)?.into_iter().map(|filespace| filespace.name);
     Ok(names
-        .filter(|name| holds(name))
+        .filter(|name| model::is_at_or_below(path, name))
         .max_by_key(Vec::len)
         .unwrap_or_else(|| b"/".to_vec()))
 }
