@@ -47,7 +47,7 @@ pub use run::{AgentError, run};
 /// those for one action.
 pub fn schedules(home: &std::path::Path) -> Vec<client::PlannedSchedule> {
     let mut all = plan_file::load(&home.join(FOLDER)).schedules;
-    all.retain(|one| !one.name.starts_with(slot::ONCE_PREFIX));
+    all.retain(|one| !one.name.starts_with(policy::schedule::ONCE_PREFIX));
     all
 }
 

@@ -16,9 +16,9 @@ use client::{
     agent_config_heard,
 };
 use model::ServerTime;
-use policy::schedule::Definition;
 use policy::schedule::agenda::{Duty, LastEvent, Start, look};
 use policy::schedule::event::FAILED_CODE;
+use policy::schedule::{Definition, ONCE_PREFIX};
 use sys::alarm::Alarm;
 use tokio::sync::mpsc;
 
@@ -29,7 +29,7 @@ use crate::line::{self, Line, Message, News};
 use crate::plan_file;
 use crate::record::{self, AttemptState, BEGUN_FILE, LOCK_FILE, Outcome, Record};
 use crate::server_clock::ServerClock;
-use crate::slot::{ONCE_PREFIX, Slot};
+use crate::slot::Slot;
 
 /// Interval between two signs of life of a task.
 const SIGN_PAUSE: Duration = Duration::from_secs(600);

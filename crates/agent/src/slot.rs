@@ -3,10 +3,7 @@
 //! Work with the server's data waits for the server while it is away, so it must not hold up shell
 //! commands, which need no server.
 
-use policy::schedule::{Definition, Work};
-
-/// Prefix of schedules that an administrator has made for one action.
-pub(crate) const ONCE_PREFIX: char = '@';
+use policy::schedule::{Definition, ONCE_PREFIX, Work};
 
 /// Tasks that share a limit on how many of them run at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -36,7 +36,8 @@ pub use action::{Action, Place, Word, Work};
 pub use blackout::Blackout;
 pub use calendar::{Calendar, Days};
 pub use definition::{
-    Definition, DefinitionError, PRIORITY_DEFAULT, RETRIES_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT,
+    Definition, DefinitionError, ONCE_PREFIX, PRIORITY_DEFAULT, RETRIES_DEFAULT,
+    RETRY_PAUSE_MINUTES_DEFAULT,
 };
 pub use interval::{Every, Interval};
 pub use options::{LIBRARY, command_of, option_name, takes_value};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::schedule::Place;
+use policy::schedule::{ONCE_PREFIX, Place};
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::schedules;
@@ -67,7 +67,7 @@ fn of_schedules(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<Sche
         }
         let is_of_nodes = schedule.definition.place() == Place::Node;
         // Schedules that were made for one order are not for others.
-        let is_lasting = !schedule.row.name.starts_with('@');
+        let is_lasting = !schedule.row.name.starts_with(ONCE_PREFIX);
         if is_of_nodes && is_lasting {
             choices.push(ScheduleChoice {
                 is_followed,

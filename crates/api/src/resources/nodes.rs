@@ -6,6 +6,7 @@ use std::sync::Arc;
 use catalog::{ContactRow, DrillRow, Node, NodeDetails};
 use model::{DomainId, PersonId};
 use policy::PolicyDomain;
+use policy::schedule::ONCE_PREFIX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -285,7 +286,7 @@ fn describe(desk: &Desk, node: Node) -> Answer<NodeDocument> {
 /// Returns the names of the schedules that the node follows. Single runs are left out.
 fn schedules_of(store: &Store, node: &Node) -> Answer<Vec<String>> {
     let plan = schedules::plan_of(store, node)?.schedules.into_iter();
-    Ok(plan.map(|one| one.name).filter(|name| !name.starts_with('@')).collect())
+    Ok(plan.map(|one| one.name).filter(|name| !name.starts_with(ONCE_PREFIX)).collect())
 }
 
 fn drill_document(row: &DrillRow) -> DrillDocument {

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::action::{Action, Place};
 use super::timing::{Starts, Timing, WINDOW_MINUTES_MAX};
 
+/// First character of the names of schedules that were made for one action. No other name begins
+/// with it.
+pub const ONCE_PREFIX: char = '@';
 /// Order of a schedule whose definition names none.
 pub const PRIORITY_DEFAULT: u8 = 5;
 /// Number of further attempts of a schedule whose definition names none: TSM's MAXCMDRETRIES.

@@ -8,8 +8,8 @@ use data_encoding::BASE32_NOPAD;
 use model::{NodeId, ServerTime};
 use policy::schedule::event::EventState;
 use policy::schedule::{
-    Action, Definition, Occurrence, PRIORITY_DEFAULT, Place, RETRY_PAUSE_MINUTES_DEFAULT, Starts,
-    Timing,
+    Action, Definition, ONCE_PREFIX, Occurrence, PRIORITY_DEFAULT, Place,
+    RETRY_PAUSE_MINUTES_DEFAULT, Starts, Timing,
 };
 
 use super::announcement::announce;
@@ -19,8 +19,6 @@ use crate::domains::note_by;
 use crate::error::StoreError;
 use crate::store::Store;
 
-/// Prefix of the names of schedules that were made for one action. No other name begins like this.
-pub(super) const ONCE_PREFIX: &str = "@";
 /// Time in which a task that a person has asked for must have begun, in minutes: a day.
 const TASK_WINDOW_MINUTES: u32 = 1440;
 /// Time for which a schedule of one action is kept after its window, in minutes.

@@ -9,12 +9,11 @@ use catalog::{Control, EventFilter, EventKey, EventReport, ScheduledEvent};
 use model::ServerTime;
 use policy::schedule::agenda::{Course, Duty, LastEvent, Start, look};
 use policy::schedule::event::{EventState, FAILED_CODE, Phase, Report};
-use policy::schedule::{Action, Definition, Occurrence, Place, Work};
+use policy::schedule::{Action, Definition, ONCE_PREFIX, Occurrence, Place, Work};
 use serde_json::{Value, json};
 
 use super::define::{definition, volumes};
 use super::errand::{Errand, Numbers};
-use super::events::ONCE_PREFIX;
 use super::timetable::AHEAD_MICROS;
 use crate::counts::counted;
 use crate::error::StoreError;

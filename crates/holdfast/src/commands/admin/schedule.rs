@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use client::admin::{Admin, Follower, Node, PollingAgent, Schedule, VolumeFilter};
 use model::{ServerTime, printable};
 use policy::schedule::{
-    Action, Definition, LIBRARY, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
+    Action, Definition, LIBRARY, ONCE_PREFIX, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
     RETRY_PAUSE_MINUTES_DEFAULT, Work,
 };
 use serde::Serialize;
@@ -21,8 +21,6 @@ use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
 use crate::{moment, quantity, values};
 
-/// Beginning of the names of schedules that were made for one action.
-const ONCE_PREFIX: char = '@';
 /// Number of runs that are shown.
 const RUNS_SHOWN: usize = 20;
 /// Number of nodes that are named in text, and in a document.
