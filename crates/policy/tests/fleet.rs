@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use model::ServerTime;
-use policy::schedule::agenda::{Course, Duty, LastEvent, Start, look};
+use policy::schedule::agenda::{Course, Duty, LastEvent, Retries, Start, look};
 use policy::schedule::event::{EventState, FAILED_CODE, Phase, Progress, Report};
 use policy::schedule::{Occurrence, Timing, start_of};
 
@@ -58,8 +58,7 @@ fn duties() -> BTreeMap<String, Duty> {
         zone: TimeZone::get("Europe/Berlin").expect("is known"),
         since: moment(0),
         priority: 5,
-        retries: 2,
-        retry_pause_minutes: 10,
+        retries: Retries { count: 2, pause_minutes: 10 },
         runs_late: false,
         is_repeatable: true,
     };

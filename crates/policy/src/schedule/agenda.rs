@@ -28,9 +28,7 @@ pub struct Duty {
     pub since: ServerTime,
     /// Order among events that are due at once: lower numbers begin first.
     pub priority: u8,
-    /// Number of further attempts after a failure.
-    pub retries: u32,
-    pub retry_pause_minutes: u32,
+    pub retries: Retries,
     /// True if an event whose window has passed is made up for, once.
     pub runs_late: bool,
     /// True if an attempt may be made again though nobody knows how far the last one came.
@@ -52,8 +50,7 @@ impl Duty {
             zone: definition.time_zone()?,
             since,
             priority: definition.priority,
-            retries: definition.retries,
-            retry_pause_minutes: definition.retry_pause_minutes,
+            retries: Retries::of(definition),
             runs_late: definition.runs_late,
             is_repeatable: definition.action.work.is_repeatable(),
         })
@@ -63,11 +60,17 @@ impl Duty {
 /// Rule of a schedule for further attempts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retries {
+    /// Number of further attempts after a failure.
     pub count: u32,
     pub pause_minutes: u32,
 }
 
 impl Retries {
+    /// Returns the rule of a definition.
+    pub fn of(definition: &Definition) -> Self {
+        Self { count: definition.retries, pause_minutes: definition.retry_pause_minutes }
+    }
+
     /// Returns the earliest time of the attempt after number `attempt`, which failed at `ended`, in
     /// a window that closes at `closes`; `None` if no further attempt follows.
     pub fn after(self, attempt: u32, ended: ServerTime, closes: ServerTime) -> Option<ServerTime> {
@@ -243,8 +246,7 @@ impl Duty {
             Course::Interrupted { at } if self.is_repeatable => at,
             _ => return Step::Never,
         };
-        let rule = Retries { count: self.retries, pause_minutes: self.retry_pause_minutes };
-        let again = rule.after(last.attempt, ended, last.closes);
+        let again = self.retries.after(last.attempt, ended, last.closes);
         let Some(again) = again.filter(|_| now < last.closes) else { return Step::Never };
         if now < again {
             return Step::At(again);

@@ -277,13 +277,12 @@ fn next_attempt(
     definition: &Definition,
     now: ServerTime,
 ) -> Option<NextAttempt> {
-    let Definition { retries: count, retry_pause_minutes: pause_minutes, .. } = *definition;
-    let again = Retries { count, pause_minutes }.after(event.attempt, event.ended?, event.closes);
-    let at = again?.max(now);
+    let retries = Retries::of(definition);
+    let at = retries.after(event.attempt, event.ended?, event.closes)?.max(now);
     let is_asked_for = !definition.is_suspended && event.control != Some(EventControl::Cancel);
     (is_asked_for && at < event.closes).then_some(NextAttempt {
         number: event.attempt + 1,
-        attempts_max: definition.retries + 1,
+        attempts_max: retries.count + 1,
         at,
     })
 }
