@@ -146,13 +146,8 @@ fn collect(link: &Link, selection: &Selection) -> Result<Vec<Entry>, ClientError
 /// Drops the places of an object's data, which may be many. One hole is left, of the size of all
 /// holes, so that the space that the file took is known.
 fn without_places(mut object: Object) -> Object {
-    if let Payload::Extents(extents) = &object.payload {
-        let hole = |extent: &Extent| match extent {
-            Extent::Hole { bytes } => *bytes,
-            Extent::Chunks(_) | Extent::Sealed { .. } => 0,
-        };
-        let bytes = extents.iter().map(hole).fold(0, u64::saturating_add);
-        object.payload = match bytes {
+    if matches!(object.payload, Payload::Extents(_)) {
+        object.payload = match object.payload.hole_bytes() {
             0 => Payload::Nothing,
             bytes => Payload::Extents(vec![Extent::Hole { bytes }]),
         };

@@ -100,6 +100,19 @@ pub enum Payload<P = Place> {
     Target(Vec<u8>),
 }
 
+impl<P> Payload<P> {
+    /// The number of bytes of a file that take no space.
+    pub fn hole_bytes(&self) -> u64 {
+        let Self::Extents(extents) = self else { return 0 };
+        let holes = extents.iter().filter_map(|extent| match extent {
+            Extent::Hole { bytes } => Some(*bytes),
+            Extent::Chunks(_) | Extent::Sealed { .. } => None,
+        });
+        // A peer may have sent more than any file has.
+        holes.fold(0, u64::saturating_add)
+    }
+}
+
 /// One stored state of an object in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object<P = Place> {
@@ -130,6 +143,23 @@ impl Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{ChunkRange, PackNumber};
+
+    #[test]
+    fn holes_are_added_up() {
+        let hole = |bytes| Extent::Hole { bytes };
+        let first = Place::new(PackNumber(1), 0);
+        let extents = vec![
+            hole(3),
+            Extent::Chunks(ChunkRange { first, count: 2 }),
+            Extent::Sealed { place: first, bytes: 100 },
+            hole(4),
+        ];
+        assert_eq!(Payload::Extents(extents).hole_bytes(), 7);
+        assert_eq!(Payload::<Place>::Extents(vec![hole(u64::MAX), hole(1)]).hole_bytes(), u64::MAX);
+        assert_eq!(Payload::<Place>::Nothing.hole_bytes(), 0);
+        assert_eq!(Payload::<Place>::Target(b"there".to_vec()).hole_bytes(), 0);
+    }
 
     #[test]
     fn kinds_survive_their_code() {

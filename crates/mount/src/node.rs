@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::{Image, ObjectPlace};
 use fuser::{FileAttr, FileType, INodeNo};
-use model::{DirPath, Extent, Kind, Name, Object, Payload, ServerTime, Stat, Timestamp};
+use model::{DirPath, Kind, Name, Object, Payload, ServerTime, Stat, Timestamp};
 
 /// Time after which a state is believed to change no more. The clocks of node and server may differ
 /// by as much.
@@ -207,7 +207,7 @@ fn of_object(inode: INodeNo, object: &Object) -> FileAttr {
     };
     FileAttr {
         size,
-        blocks: size.saturating_sub(hole_bytes(object)).div_ceil(512),
+        blocks: size.saturating_sub(object.payload.hole_bytes()).div_ceil(512),
         atime: mtime,
         mtime,
         ctime: system_time(stat.ctime),
@@ -219,16 +219,6 @@ fn of_object(inode: INodeNo, object: &Object) -> FileAttr {
         rdev: device(stat.device),
         ..own(inode)
     }
-}
-
-/// Returns the number of bytes of a file that take no space.
-pub(crate) fn hole_bytes(object: &Object) -> u64 {
-    let Payload::Extents(extents) = &object.payload else { return 0 };
-    let holes = extents.iter().filter_map(|extent| match extent {
-        Extent::Hole { bytes } => Some(*bytes),
-        Extent::Chunks(_) | Extent::Sealed { .. } => None,
-    });
-    holes.sum()
 }
 
 fn file_type(kind: Kind) -> FileType {

@@ -21,7 +21,7 @@ use crate::contents::{Contents, SMALL_BYTES_MAX};
 use crate::inodes::Inodes;
 use crate::kernel::KernelCache;
 use crate::messages::{Log, Messages};
-use crate::node::{Folder, Node, View, hole_bytes};
+use crate::node::{Folder, Node, View};
 use crate::tree::{Entries, Tree, TreeEntry, in_walk_order};
 
 /// Time for which the kernel remembers names and attributes of a past state, which never changes.
@@ -169,7 +169,7 @@ impl StoredFiles {
             return Err(Errno::ENXIO);
         }
         let data = match node {
-            Node::Object { folder, object, .. } if hole_bytes(object) > 0 => self
+            Node::Object { folder, object, .. } if object.payload.hole_bytes() > 0 => self
                 .contents
                 .data_from(folder, object, offset)
                 .map_err(|error| self.content_errno(node, &error))?,

@@ -313,7 +313,7 @@ impl<'a> Maker<'a> {
             Ok(()) => {
                 self.tally.progress.tell("restore", || self.path_of(file));
                 self.tally.restored(data_bytes(&file.object));
-                self.tally.note_holes(hole_bytes(&file.object));
+                self.tally.note_holes(file.object.payload.hole_bytes());
             }
             // Another process has made the object meanwhile. If the object is the same, this is no
             // failure.
@@ -520,16 +520,6 @@ fn ends_in_hole(object: &Object) -> bool {
         Payload::Extents(extents) => matches!(extents.last(), Some(Extent::Hole { .. })),
         Payload::Nothing | Payload::Target(_) => object.stat.size > 0,
     }
-}
-
-/// Returns the number of bytes of a file that take no space.
-fn hole_bytes(object: &Object) -> u64 {
-    let Payload::Extents(extents) = &object.payload else { return 0 };
-    let holes = extents.iter().filter_map(|extent| match extent {
-        Extent::Hole { bytes } => Some(*bytes),
-        Extent::Chunks(_) | Extent::Sealed { .. } => None,
-    });
-    holes.sum()
 }
 
 fn data_bytes(object: &Object) -> u64 {
