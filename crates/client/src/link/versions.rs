@@ -200,9 +200,14 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// Returns the offset in the file of the first byte after the piece.
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + u64::from(self.bytes)
+    }
+
     /// Returns true if the piece holds some of the bytes in `range`.
     pub(crate) fn is_within(&self, range: &Range<u64>) -> bool {
-        self.offset < range.end && self.offset + u64::from(self.bytes) > range.start
+        self.offset < range.end && self.end() > range.start
     }
 }
 

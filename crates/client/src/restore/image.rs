@@ -212,7 +212,7 @@ impl Parts<'_> {
 fn gaps(pieces: &[Piece], bytes: u64) -> Vec<Range<u64>> {
     let mut filled = 0;
     let mut gaps = Vec::new();
-    let ends = pieces.iter().map(|piece| (piece.offset, piece.offset + u64::from(piece.bytes)));
+    let ends = pieces.iter().map(|piece| (piece.offset, piece.end()));
     for (start, end) in ends.chain([(bytes, bytes)]) {
         if start > filled {
             gaps.push(filled..start);

@@ -194,7 +194,7 @@ impl RangeReader {
         buffer: &mut [u8],
     ) -> bool {
         let Some(pieces) = self.pieces.lock().get(key) else { return false };
-        let ends_before = |piece: &Piece| piece.offset + u64::from(piece.bytes) <= range.start;
+        let ends_before = |piece: &Piece| piece.end() <= range.start;
         let first = pieces.partition_point(ends_before);
         let needed = pieces[first..].iter().take_while(|piece| piece.offset < range.end);
         for piece in needed {
@@ -238,15 +238,14 @@ fn copy(chunk: &[u8], offset: u64, range: &Range<u64>, buffer: &mut [u8]) {
 /// Returns the data that `offset` lies in, or the next data after it, up to the next gap between
 /// `pieces`, which come in the order of their offsets.
 fn data_from(pieces: &[Piece], offset: u64) -> Option<Range<u64>> {
-    let end_of = |piece: &Piece| piece.offset + u64::from(piece.bytes);
-    let ends_before = |piece: &Piece| end_of(piece) <= offset;
+    let ends_before = |piece: &Piece| piece.end() <= offset;
     let (first, rest) = pieces[pieces.partition_point(ends_before)..].split_first()?;
-    let mut data = first.offset..end_of(first);
+    let mut data = first.offset..first.end();
     for piece in rest {
         if piece.offset != data.end {
             break;
         }
-        data.end = end_of(piece);
+        data.end = piece.end();
     }
     Some(data)
 }
