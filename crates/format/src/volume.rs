@@ -389,6 +389,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// Returns the offset in the object of the first byte after the part.
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+
     fn is_in_range(&self) -> bool {
         let numbers =
             [self.position, self.block_count, self.first_sequence, self.offset, self.bytes];

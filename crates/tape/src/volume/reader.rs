@@ -47,10 +47,9 @@ enum Item {
 
 /// Returns true if the block belongs to `part`, at `offset` or after it.
 fn is_further(header: &BlockHeader, part: &Part, offset: u64) -> bool {
-    let end = part.offset + part.bytes;
     header.kind == BlockKind::Object
         && header.object == part.object
-        && (offset..=end).contains(&header.offset)
+        && (offset..=part.end()).contains(&header.offset)
 }
 
 /// Writes `bytes` zeros.
@@ -197,7 +196,7 @@ impl<M: Medium> VolumeReader<M> {
             offset += content.len() as u64;
             sink.write_all(content).map_err(VolumeError::Handover)?;
         }
-        if offset == part.offset + part.bytes {
+        if offset == part.end() {
             Ok(())
         } else {
             let source = DamageError { what: "object", why: "it is not as long as the index says" };
@@ -210,7 +209,7 @@ impl<M: Medium> VolumeReader<M> {
     pub fn salvage(&mut self, part: &Part, sink: &mut dyn Write) -> Result<u64, VolumeError> {
         self.medium.locate(part.position)?;
         let (mut offset, mut lost) = (part.offset, 0);
-        let end = part.offset + part.bytes;
+        let end = part.end();
         for _ in 0..part.block_count {
             let position = self.medium.position()?;
             match self.next() {

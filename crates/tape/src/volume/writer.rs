@@ -316,7 +316,7 @@ impl<M: Medium> VolumeWriter<M> {
             position: self.medium.position()?,
             object: part.object,
             sequence: part.first_sequence + part.block_count,
-            offset: part.offset + part.bytes,
+            offset: part.end(),
             object_sequence: part.object_sequence,
             name_bytes: self.name_bytes,
         };
