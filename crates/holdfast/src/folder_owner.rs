@@ -11,8 +11,6 @@ use store::folder::config::CONFIG_FILE;
 
 use crate::error::CommandError;
 
-/// The users of the machine. Those of a directory service are not there, and are shown by number.
-const USERS: &str = "/etc/passwd";
 const ROOT: u32 = 0;
 /// Name of the file that shows to whom the files of root belong.
 const PROBE: &str = ".holdfast-owner";
@@ -28,8 +26,7 @@ pub(crate) fn check(folder: &Path) -> Result<(), CommandError> {
     if owners.contains(&Some(ROOT)) || !sys::process::is_root() || gives_away(folder) {
         return Ok(());
     }
-    let users = fs::read_to_string(USERS).unwrap_or_default();
-    Err(refusal(folder, owner, name_in(&users, owner)))
+    Err(refusal(folder, owner, sys::users::name_of(owner).as_deref()))
 }
 
 /// Returns whether the file system gives the files of root to another user, as NFS may do, and as
@@ -40,16 +37,6 @@ fn gives_away(folder: &Path) -> bool {
     // A file that stays is empty, and in nobody's way.
     drop(fs::remove_file(&probe));
     made.is_ok_and(|made| made.uid() != ROOT)
-}
-
-/// Returns the name of a user in the text of [`USERS`].
-fn name_in(users: &str, user: u32) -> Option<&str> {
-    users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        let number: u32 = fields.nth(1)?.parse().ok()?;
-        (number == user).then_some(name)
-    })
 }
 
 fn refusal(folder: &Path, owner: u32, name: Option<&str>) -> CommandError {
@@ -70,15 +57,6 @@ fn refusal(folder: &Path, owner: u32, name: Option<&str>) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_user_is_found_by_the_number() {
-        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nodd:x:many:1::/:\n\
-                     holdfast:x:997:996:Holdfast server:/var/lib/holdfast:/usr/sbin/nologin\n";
-        assert_eq!(name_in(users, 997), Some("holdfast"));
-        assert_eq!(name_in(users, 996), None, "a group is no user");
-        assert_eq!(name_in("", 0), None);
-    }
 
     #[test]
     fn a_refusal_names_the_user_and_the_way() {

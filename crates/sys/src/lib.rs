@@ -67,6 +67,7 @@ mod status;
 pub mod target;
 pub mod terminal;
 pub mod thin_pool;
+pub mod users;
 
 pub use apply::{ApplyOutcome, Part, Refusal};
 pub use attributes::FLAGS_RESTORED;

@@ -232,28 +232,19 @@ fn tls_config(server: &RemoteServer) -> Result<ClientConfig, ClientError> {
 fn forbidden(folder: &Path) -> ClientError {
     use std::os::unix::fs::MetadataExt as _;
     let owner = std::fs::metadata(folder).ok().map(|found| found.uid());
-    // Users of a directory service are not in the file. They are named by their numbers.
-    let users = std::fs::read(USERS).unwrap_or_default();
-    let needs = rights_needed(owner, &String::from_utf8_lossy(&users));
+    let name = owner.and_then(sys::users::name_of);
+    let needs = rights_needed(owner, name.as_deref());
     let message = format!("administration of the server in {} needs {needs}", folder.display());
     ClientError::new(ErrorKind::Refused, message)
 }
 
-/// File with the users of the machine.
-const USERS: &str = "/etc/passwd";
-
-/// Returns who may administer a server whose folder has this owner, and what to do. `users` has a
-/// line for each user: the name, a field without meaning, the id, and more.
-fn rights_needed(owner: Option<u32>, users: &str) -> String {
+/// Returns who may administer a server whose folder has this owner, and what to do. An owner whose
+/// name is not known is named by the number.
+fn rights_needed(owner: Option<u32>, name: Option<&str>) -> String {
     let owner = match owner {
         Some(0) => return "root; run the command with sudo".to_owned(),
         Some(id) => {
-            let named = users.lines().find_map(|line| {
-                let mut fields = line.split(':');
-                let (name, own) = (fields.next()?, fields.nth(1)?);
-                (own.parse::<u32>().ok() == Some(id)).then_some(name)
-            });
-            let user = named.map_or_else(|| format!("with id {id}"), model::on_one_line);
+            let user = name.map_or_else(|| format!("with id {id}"), model::on_one_line);
             format!("the user {user}, who owns it")
         }
         None => "its owner".to_owned(),
@@ -310,15 +301,18 @@ mod tests {
     /// For a server of root, the message named root and "the user with id 0, who owns it".
     #[test]
     fn a_refusal_names_who_may_administer() {
-        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nkeeper:x:107:110::/srv:/bin/false\n";
         let as_such = "run the command as such a user, as with sudo";
-        for (owner, expected) in [
-            (Some(0), "root; run the command with sudo".to_owned()),
-            (Some(107), format!("root, or the user keeper, who owns it; {as_such}")),
-            (Some(1234), format!("root, or the user with id 1234, who owns it; {as_such}")),
-            (None, format!("root, or its owner; {as_such}")),
+        for (owner, name, expected) in [
+            (Some(0), Some("root"), "root; run the command with sudo".to_owned()),
+            (
+                Some(107),
+                Some("keeper"),
+                format!("root, or the user keeper, who owns it; {as_such}"),
+            ),
+            (Some(1234), None, format!("root, or the user with id 1234, who owns it; {as_such}")),
+            (None, None, format!("root, or its owner; {as_such}")),
         ] {
-            assert_eq!(rights_needed(owner, users), expected);
+            assert_eq!(rights_needed(owner, name), expected);
         }
     }
 }
