@@ -463,15 +463,16 @@ fn parse_body<B: Part + DeserializeOwned>(parts: &Parts, body: &[u8]) -> Result<
         return Err(Problem::invalid("the body is wrong: it must be a JSON object"));
     }
     let wrong = |error| Problem::invalid(format!("the body is wrong: {error}"));
-    if has_escaped_nul(body) && has_nul(&serde_json::from_slice(body).map_err(wrong)?) {
-        return Err(Problem::invalid("the body is wrong: a text cannot have a NUL"));
-    }
-    let document = || serde_json::from_slice::<Value>(body).map_err(wrong);
-    if body.contains(&b'[')
-        && let Some(field) = shape::list_for_object::<B>(&document()?)
-    {
-        let text = format!("the body is wrong: '{field}' must be an object, and not a list");
-        return Err(Problem::invalid(text));
+    let (may_have_nul, may_have_list) = (has_escaped_nul(body), body.contains(&b'['));
+    if may_have_nul || may_have_list {
+        let document: Value = serde_json::from_slice(body).map_err(wrong)?;
+        if may_have_nul && has_nul(&document) {
+            return Err(Problem::invalid("the body is wrong: a text cannot have a NUL"));
+        }
+        if may_have_list && let Some(field) = shape::list_for_object::<B>(&document) {
+            let text = format!("the body is wrong: '{field}' must be an object, and not a list");
+            return Err(Problem::invalid(text));
+        }
     }
     serde_json::from_slice(body).map_err(wrong)
 }
