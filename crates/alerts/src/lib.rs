@@ -49,5 +49,6 @@ mod words;
 pub use delivery::{Attempt, try_channels};
 pub use kind::Kind;
 pub use mail::{MailError, is_address};
+pub use rules::SERVER;
 pub use watch::run_by_itself;
 pub use webhook::{SIGNATURE, TIMESTAMP, WebhookError};

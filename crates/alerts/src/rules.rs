@@ -37,8 +37,8 @@ pub(crate) struct Assessment {
     pub(crate) schedules: BTreeSet<String>,
 }
 
-/// The name of the server itself in the objects of events.
-const SERVER: &str = "the server";
+/// The server itself as the object of an alert, and in the objects of events.
+pub const SERVER: &str = "the server";
 
 /// Returns the object of the events of a schedule at a node.
 fn event_object(schedule: &str, node: &str) -> String {

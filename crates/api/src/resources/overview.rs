@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use alerts::Kind;
+use alerts::{Kind, SERVER};
 use catalog::{AlertFilter, AlertRow, DrillRow, Node};
 use model::{NodeId, ServerTime, archive_number, is_space_filespace, mount_point};
 use policy::PolicyDomain;
@@ -235,7 +235,7 @@ fn alerts_at_risk(
     let risk = |row: AlertRow| {
         // Full pools are found here as they stand now. A refusal of new data is known by its alert.
         let is_risk = |kind: &Kind| {
-            ALERTS.contains(kind) || (*kind == Kind::PoolFull && row.object == "the server")
+            ALERTS.contains(kind) || (*kind == Kind::PoolFull && row.object == SERVER)
         };
         let kind = Kind::of_name(&row.kind).filter(is_risk)?;
         let is_seen = call.caller.may(Area::Alerts, Right::Read, names.subject(&row));
