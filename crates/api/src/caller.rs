@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use catalog::{Node, NodeDetails};
 use model::{DomainId, PersonId, ServerTime};
 
 use crate::problem::Problem;
@@ -58,6 +59,13 @@ pub(crate) enum Subject {
     Node { domain: DomainId, owner: Option<PersonId> },
     /// A person: a tenant administrator may see and change people of the domain only.
     Person { person: PersonId, in_domain: Option<DomainId> },
+}
+
+impl Subject {
+    /// Makes the subject for a node with these details; `None` for a node that has none.
+    pub(crate) fn of_node(node: &Node, details: Option<&NodeDetails>) -> Self {
+        Self::Node { domain: node.domain, owner: details.and_then(|details| details.owner) }
+    }
 }
 
 impl Caller {

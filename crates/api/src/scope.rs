@@ -9,10 +9,6 @@
 //! 2. A list is cut into portions after the objects of others are gone. So neither a portion nor
 //!    the key of the next one tells of them.
 
-use std::collections::BTreeMap;
-
-use catalog::Node;
-use model::NodeId;
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
 use server::Sight;
@@ -25,7 +21,7 @@ use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
     area_of_run, check_commands, check_handover, check_reach, check_return, check_seen,
-    domains_seen, events_seen, find_domain, find_node, guard_move, require_event,
+    domains_seen, find_domain, find_node, guard_move, node_sight, nodes_seen, require_event,
 };
 use crate::roles::{Area, Right};
 
@@ -336,18 +332,9 @@ fn again(
 
 /// Returns the nodes, the domains and the events that the caller may see.
 fn sight(desk: &Desk, caller: &Caller) -> Answer<Sight> {
-    let catalog = &desk.store().catalog;
-    let owners: BTreeMap<NodeId, _> = catalog
-        .all_node_details()?
-        .into_iter()
-        .map(|(node, details)| (node, details.owner))
-        .collect();
-    let sees = |node: &Node| {
-        let owner = owners.get(&node.id).copied().flatten();
-        caller.may(Area::Nodes, Right::Read, Subject::Node { domain: node.domain, owner })
-    };
-    let nodes = catalog.nodes()?.into_iter().filter(sees).map(|node| node.id).collect();
-    let (domains, events) = (domains_seen(desk, caller)?, events_seen(desk, caller)?);
+    let nodes = nodes_seen(desk, caller, (Area::Nodes, Right::Read))?;
+    let nodes = nodes.into_iter().map(|node| node.id).collect();
+    let (domains, events) = (domains_seen(desk, caller)?, node_sight(desk, caller, Area::Work)?);
     Ok(Sight { nodes, domains, events })
 }
 

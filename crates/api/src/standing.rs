@@ -118,8 +118,7 @@ impl Standing {
             None => catalog.nodes()?.into_iter().find(|one| one.id == node.id),
         };
         let Some(found) = found else { return Ok(false) };
-        let owner = catalog.node_details(found.id)?.owner;
-        let subject = Subject::Node { domain: found.domain, owner };
+        let subject = Subject::of_node(&found, Some(&catalog.node_details(found.id)?));
         *node = found;
         Ok(self.caller.may(*area, *right, subject))
     }

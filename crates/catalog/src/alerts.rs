@@ -1,10 +1,8 @@
 //! Alerts, and the notices about them that are on their way to people and programs.
 
-use std::collections::BTreeSet;
+use model::{DomainId, NodeId, ServerTime};
 
-use model::{DomainId, NodeId, PersonId, ServerTime};
-
-use crate::CatalogError;
+use crate::{CatalogError, NodeSight};
 
 /// A state that somebody should know about, from its beginning to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,21 +54,14 @@ pub struct NoticeRow {
     pub sent: Option<ServerTime>,
 }
 
-/// The alerts that a caller sees: those about some domains and their nodes, and about the nodes of
-/// an owner. An alert about a node belongs to the present domain of the node.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct AlertSight {
-    pub domains: BTreeSet<DomainId>,
-    pub owner: Option<PersonId>,
-}
-
 /// Selection of alerts; a field that is `None` selects all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AlertFilter {
     /// Only open alerts, or only ended ones.
     pub is_open: Option<bool>,
-    /// Only the alerts that a caller sees.
-    pub seen: Option<AlertSight>,
+    /// Only the alerts about nodes that a caller sees, and about the domains of this sight. An
+    /// alert about a node belongs to the present domain of the node.
+    pub seen: Option<NodeSight>,
 }
 
 /// Changes of alerts and notices that happen together.

@@ -62,7 +62,7 @@ mod usage_days;
 mod versions;
 mod volumes;
 
-pub use alerts::{AlertChanges, AlertFilter, AlertRow, AlertSight, Alerts, Delivery, NoticeRow};
+pub use alerts::{AlertChanges, AlertFilter, AlertRow, Alerts, Delivery, NoticeRow};
 pub use amounts::{Amount, Amounts, Growth};
 pub use answers::{AnswerRow, Answers};
 pub use api_keys::{ApiKeyRow, ApiKeys};
@@ -84,7 +84,7 @@ pub use filespaces::{Filespace, Filespaces};
 pub use identities::{Identities, IdentityRow};
 pub use marks::Marks;
 pub use move_state::MoveState;
-pub use nodes::{Locker, Locks, Node, NodeChange, Nodes};
+pub use nodes::{Locker, Locks, Node, NodeChange, NodeSight, Nodes};
 pub use option_sets::{OptionSet, OptionSetStage, OptionSetVersion, OptionSets};
 pub use overview::{EventOutcome, FinishedBackup, Overview, PackUsage};
 pub use packs::{PackRow, PackState, Packs};
@@ -97,8 +97,8 @@ pub use registrations::{NodeAlteration, NodeRegistration, Registrations};
 pub use relocate::{Location, arrive, has_left, leave, relocate, standing};
 pub use restores::{RestoreRow, Restores};
 pub use schedules::{
-    Association, Control, EventFilter, EventKey, EventProgress, EventReport, EventSight, Follower,
-    ScheduleRow, ScheduledEvent, Schedules,
+    Association, Control, EventFilter, EventKey, EventProgress, EventReport, Follower, ScheduleRow,
+    ScheduledEvent, Schedules,
 };
 pub use sessions::{SessionRow, Sessions};
 pub use sign_ins::{SignInRow, SignIns};

@@ -1,6 +1,8 @@
 //! Nodes: registered identities.
 
-use model::{DomainId, NodeId, NodeName, ServerTime};
+use std::collections::BTreeSet;
+
+use model::{DomainId, NodeId, NodeName, PersonId, ServerTime};
 
 use crate::CatalogError;
 
@@ -24,6 +26,13 @@ pub struct Node {
     /// Name of the node's group. The nodes of a group share volumes of a pool that is collocated by
     /// group.
     pub collocation_group: Option<String>,
+}
+
+/// The nodes that a caller sees: those of some domains, and those of an owner.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeSight {
+    pub domains: BTreeSet<DomainId>,
+    pub owner: Option<PersonId>,
 }
 
 /// The locks of a node.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use model::{DomainId, NodeId, NodeName, PersonId, ServerTime};
+use model::{DomainId, NodeId, NodeName, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Report};
 
-use crate::CatalogError;
+use crate::{CatalogError, NodeSight};
 
 /// A schedule. The catalogue does not interpret its definition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,13 +90,6 @@ impl Control {
     pub const ALL: [Self; 3] = [Self::Pause, Self::Resume, Self::Cancel];
 }
 
-/// The events that a caller sees: those of the nodes of some domains, and of the nodes of an owner.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct EventSight {
-    pub domains: BTreeSet<DomainId>,
-    pub owner: Option<PersonId>,
-}
-
 /// Selection of events; a field that is `None` or empty selects all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EventFilter {
@@ -118,7 +111,7 @@ pub struct EventFilter {
     /// True for work of nodes only.
     pub is_of_nodes: bool,
     /// Only events that a caller sees.
-    pub seen: Option<EventSight>,
+    pub seen: Option<NodeSight>,
     /// Only events of nodes with this label.
     pub label: Option<String>,
     /// Only events of nodes of this domain.

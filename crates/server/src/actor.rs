@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::EventSight;
+use catalog::NodeSight;
 use model::{DomainId, NodeId};
 use store::domains::ADMINISTRATOR;
 use tonic::Request;
@@ -20,7 +20,8 @@ pub struct Actor(pub String);
 pub struct Sight {
     pub nodes: BTreeSet<NodeId>,
     pub domains: BTreeSet<DomainId>,
-    pub events: EventSight,
+    /// Nodes whose events are shown.
+    pub events: NodeSight,
 }
 
 /// Mark of the review of a draft. If the service above notes it in a request, only the draft with

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use alerts::Attempt;
-use catalog::{AlertFilter, AlertRow, AlertSight, CatalogError, Node, NodeDetails};
+use catalog::{AlertFilter, AlertRow, CatalogError, Node, NodeDetails};
 use model::{DomainId, NodeId, PersonId};
 use policy::PolicyDomain;
 use schemars::JsonSchema;
@@ -12,9 +12,9 @@ use serde_json::json;
 use server::{NumberKind, Numbering};
 use store::nodes::note;
 
-use super::domains::NOTHING;
+use super::found_node::limit_of_sight;
 use crate::call::{Answer, Call};
-use crate::caller::{Caller, Subject};
+use crate::caller::Subject;
 use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
@@ -209,23 +209,11 @@ impl Names {
     }
 }
 
-/// Returns the limit on the alerts that the caller may see, if there is one.
-pub(super) fn sight(desk: &Desk, caller: &Caller) -> Answer<Option<AlertSight>> {
-    let may = |subject| caller.may(Area::Alerts, Right::Read, subject);
-    if may(Subject::Service) {
-        return Ok(None);
-    }
-    let domains = desk.store().catalog.domains()?.into_iter().map(|domain| domain.id);
-    let domains = domains.filter(|domain| may(Subject::Domain(*domain))).collect();
-    let is_owner = |own: &PersonId| may(Subject::Node { domain: NOTHING, owner: Some(*own) });
-    Ok(Some(AlertSight { domains, owner: caller.person.filter(is_owner) }))
-}
-
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<AlertDocument>> {
     let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let filter = AlertFilter {
         is_open: call.query.state.map(|state| state == State::Open),
-        seen: sight(&call.desk, &call.caller)?,
+        seen: limit_of_sight(&call.desk, &call.caller, Area::Alerts)?,
     };
     let numbering = call.desk.numbering(&call.caller);
     let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Alert, first));

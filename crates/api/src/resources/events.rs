@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use catalog::{Control, EventFilter, EventSight, Node, ScheduledEvent};
-use model::{DomainId, PersonId};
+use catalog::{Control, EventFilter, Node, ScheduledEvent};
+use model::DomainId;
 use policy::schedule::event::EventState;
 use policy::schedule::{Definition, Work};
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use server::{NumberKind, Numbering};
 use store::schedules::{self, EventConditions};
 
 use super::domains::NOTHING;
-use super::found_node::{FoundNode, NO_NAME, find_node, nodes_seen};
+use super::found_node::{FoundNode, NO_NAME, find_node, limit_of_sight, nodes_seen};
 use super::live::{self, LiveState};
 use super::schedules::{example, parse};
 use crate::call::{Answer, Call};
@@ -265,7 +265,7 @@ fn filter(call: &Call<Empty, ListQuery, Empty>) -> Answer<EventFilter> {
         states: states.collect::<Result<_, _>>()?,
         is_of_server: *place == Some(PlaceName::Server),
         is_of_nodes: *place == Some(PlaceName::Node) || !sees_tasks,
-        seen: sight(&call.desk, &call.caller)?,
+        seen: limit_of_sight(&call.desk, &call.caller, Area::Work)?,
         from: from.map(|time| time.0),
         to: to.map(|time| time.0),
         domain: domain.as_deref().map(|name| visible_domain(call, name)).transpose()?,
@@ -294,21 +294,6 @@ fn visible_domain(call: &Call<Empty, ListQuery, Empty>, name: &str) -> Answer<Do
         .filter(|_| is_seen)
         .map(|domain| domain.id)
         .ok_or_else(|| Problem::not_found("domain", name))
-}
-
-/// Returns the limit on the events that the caller may see, if there is one.
-pub(super) fn sight(desk: &Desk, caller: &Caller) -> Answer<Option<EventSight>> {
-    let sees_all = caller.may(Area::Work, Right::Read, Subject::Service);
-    if sees_all { Ok(None) } else { seen(desk, caller).map(Some) }
-}
-
-/// Returns the events of nodes that the caller may see, for a caller with roles in domains.
-pub(crate) fn seen(desk: &Desk, caller: &Caller) -> Answer<EventSight> {
-    let may = |subject| caller.may(Area::Work, Right::Read, subject);
-    let domains = desk.store().catalog.domains()?.into_iter().map(|domain| domain.id);
-    let domains = domains.filter(|domain| may(Subject::Domain(*domain))).collect();
-    let is_owner = |own: &PersonId| may(Subject::Node { domain: NOTHING, owner: Some(*own) });
-    Ok(EventSight { domains, owner: caller.person.filter(is_owner) })
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EventDocument>> {

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{CatalogError, Node, NodeDetails};
-use model::{NodeId, NodeName};
+use catalog::{CatalogError, Node, NodeDetails, NodeSight};
+use model::{NodeId, NodeName, PersonId};
 
+use super::domains::NOTHING;
 use crate::call::Answer;
 use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
@@ -27,7 +28,7 @@ pub(crate) struct FoundNode {
 
 impl FoundNode {
     pub(crate) fn subject(&self) -> Subject {
-        Subject::Node { domain: self.node.domain, owner: self.details.owner }
+        Subject::of_node(&self.node, Some(&self.details))
     }
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn find_node(
 }
 
 /// Returns the nodes with which the caller may do what needs `right` in `area`, by name.
-pub(super) fn nodes_seen(
+pub(crate) fn nodes_seen(
     desk: &Desk,
     caller: &Caller,
     (area, right): (Area, Right),
@@ -66,9 +67,27 @@ pub(super) fn nodes_seen(
     let catalog = &desk.store().catalog;
     let details: BTreeMap<_, _> = catalog.all_node_details()?.into_iter().collect();
     let mut nodes = catalog.nodes()?;
-    nodes.retain(|node| {
-        let owner = details.get(&node.id).and_then(|details| details.owner);
-        caller.may(area, right, Subject::Node { domain: node.domain, owner })
-    });
+    nodes.retain(|node| caller.may(area, right, Subject::of_node(node, details.get(&node.id))));
     Ok(nodes)
+}
+
+/// Returns the limit on the nodes with which the caller may do what reads in `area`, if there is
+/// one.
+pub(super) fn limit_of_sight(
+    desk: &Desk,
+    caller: &Caller,
+    area: Area,
+) -> Answer<Option<NodeSight>> {
+    let sees_all = caller.may(area, Right::Read, Subject::Service);
+    if sees_all { Ok(None) } else { sight(desk, caller, area).map(Some) }
+}
+
+/// Returns the nodes with which the caller may do what reads in `area`, for a caller with roles in
+/// domains.
+pub(crate) fn sight(desk: &Desk, caller: &Caller, area: Area) -> Answer<NodeSight> {
+    let may = |subject| caller.may(area, Right::Read, subject);
+    let domains = desk.store().catalog.domains()?.into_iter().map(|domain| domain.id);
+    let domains = domains.filter(|domain| may(Subject::Domain(*domain))).collect();
+    let is_owner = |own: &PersonId| may(Subject::Node { domain: NOTHING, owner: Some(*own) });
+    Ok(NodeSight { domains, owner: caller.person.filter(is_owner) })
 }

@@ -248,8 +248,7 @@ pub(super) fn visible_nodes<P, Q, B>(
         // refuses a NUL.
         from = format!("{}\u{1}", last.name);
         chosen.extend(batch.into_iter().filter(|node| {
-            let owner = register.details.get(&node.id).and_then(|details| details.owner);
-            let subject = Subject::Node { domain: node.domain, owner };
+            let subject = Subject::of_node(node, register.details.get(&node.id));
             call.caller.may(area, Right::Read, subject) && register.meets(node, &filter)
         }));
     }

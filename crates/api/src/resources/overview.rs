@@ -12,8 +12,8 @@ use server::NumberKind;
 use store::lifecycle::usage;
 use store::quotas::{self, LimitUse};
 
-use super::alerts::{Names, sight};
-use super::found_node::find_node;
+use super::alerts::Names;
+use super::found_node::{find_node, limit_of_sight};
 use super::nodes::NodePath;
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
@@ -201,8 +201,7 @@ fn risks(call: &mut Call<Empty, RisksQuery, Empty>) -> Answer<RisksDocument> {
     let (nodes, domains) = (catalog.nodes()?, catalog.domains()?);
     let (mut count, mut items) = (0, Vec::new());
     for node in &nodes {
-        let owner = details.get(&node.id).and_then(|details| details.owner);
-        let subject = Subject::Node { domain: node.domain, owner };
+        let subject = Subject::of_node(node, details.get(&node.id));
         if !call.caller.may(Area::Reports, Right::Read, subject) {
             continue;
         }
@@ -228,7 +227,7 @@ fn alerts_at_risk(
     call: &Call<Empty, RisksQuery, Empty>,
     names: &Names,
 ) -> Answer<Vec<RiskDocument>> {
-    let seen = sight(&call.desk, &call.caller)?;
+    let seen = limit_of_sight(&call.desk, &call.caller, Area::Alerts)?;
     let open = AlertFilter { is_open: Some(true), seen };
     let rows = call.desk.store().catalog.alerts(&open, None, ALERTS_MAX)?;
     let numbering = call.desk.numbering(&call.caller);

@@ -15,7 +15,7 @@ use server::{NumberKind, Numbering};
 use store::schedules;
 
 use super::events::{self, EventDocument};
-use super::found_node::find_node;
+use super::found_node::{find_node, limit_of_sight};
 use super::inventory::find_filespace;
 use crate::call::{Answer, Call};
 use crate::caller::Caller;
@@ -227,7 +227,7 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<RestoreDocument
     let node = node.map(|name| find_node(desk, caller, name, (Area::Work, Right::Read)));
     let node = node.transpose()?.map(|found| found.node.id);
     let (numbering, definitions) = (desk.numbering(caller), definitions(desk, caller)?);
-    let seen = events::sight(desk, caller)?;
+    let seen = limit_of_sight(desk, caller, Area::Work)?;
     let all = EventFilter { node, seen, ..EventFilter::default() };
     let first = portion.first_number()?.map(|first| numbering.given(NumberKind::Event, first));
     let names: Vec<&String> = definitions.keys().collect();

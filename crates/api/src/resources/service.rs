@@ -80,11 +80,11 @@ fn platforms(_: &mut Call<Empty, Empty, Empty>) -> Answer<WordsDocument> {
 fn applications(call: &mut Call<Empty, Empty, Empty>) -> Answer<WordsDocument> {
     let catalog = &call.desk.store().catalog;
     let nodes = catalog.nodes()?.into_iter();
-    let domains: BTreeMap<_, _> = nodes.map(|node| (node.id, node.domain)).collect();
+    let nodes: BTreeMap<_, _> = nodes.map(|node| (node.id, node)).collect();
     let mut words = BTreeSet::new();
     for (id, details) in catalog.all_node_details()? {
-        let Some(&domain) = domains.get(&id) else { continue };
-        let subject = Subject::Node { domain, owner: details.owner };
+        let Some(node) = nodes.get(&id) else { continue };
+        let subject = Subject::of_node(node, Some(&details));
         if call.caller.may(Area::Nodes, Right::Read, subject) && !details.application.is_empty() {
             words.insert(details.application);
         }

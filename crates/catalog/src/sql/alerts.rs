@@ -6,7 +6,7 @@ use super::{
     Engine, NOBODY, Row, Sql, ToValue, Values, domain_places, marks, params, row_count, row_number,
 };
 use crate::{
-    AlertChanges, AlertFilter, AlertRow, AlertSight, Alerts, CatalogError, Delivery, NoticeRow,
+    AlertChanges, AlertFilter, AlertRow, Alerts, CatalogError, Delivery, NodeSight, NoticeRow,
 };
 
 impl<E: Engine> Alerts for E {
@@ -145,7 +145,7 @@ fn list(
 
 /// Returns the condition of the alerts that a caller sees, with the word before the next condition,
 /// and the values of its parameters.
-fn seen(AlertSight { domains, owner }: &AlertSight) -> (String, Values) {
+fn seen(NodeSight { domains, owner }: &NodeSight) -> (String, Values) {
     let (places, mut values) = domain_places(domains);
     let condition = format!(
         "(alert.node IN (SELECT id FROM node WHERE domain IN ({places})

@@ -9,7 +9,7 @@ use super::{
     NOBODY, Row, Sql, ToValue, Values, code, domain_places, params, require, row_count, row_number,
 };
 use crate::{
-    CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, EventSight,
+    CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, NodeSight,
     ScheduledEvent,
 };
 
@@ -193,7 +193,7 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
 
 /// Returns the condition of the events that a caller sees, and the values of its parameters. The
 /// nodes are found first, so that the time depends on what the caller sees, and not on the rest.
-fn seen(EventSight { domains, owner }: &EventSight) -> (String, Values) {
+fn seen(NodeSight { domains, owner }: &NodeSight) -> (String, Values) {
     let (places, mut values) = domain_places(domains);
     let condition = format!(
         "scheduled_event.node IN (SELECT id FROM node WHERE domain IN ({places})

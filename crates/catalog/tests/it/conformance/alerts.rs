@@ -1,8 +1,8 @@
 //! Alerts, their notices, and what is known about many rows at once.
 
 use catalog::{
-    AlertChanges, AlertFilter, AlertRow, AlertSight, Catalog, Certificate, Day, Delivery,
-    EventOutcome, FinishedBackup, FinishedTransfer, NodeChange, NodeDetails, NoticeRow, PackState,
+    AlertChanges, AlertFilter, AlertRow, Catalog, Certificate, Day, Delivery, EventOutcome,
+    FinishedBackup, FinishedTransfer, NodeChange, NodeDetails, NodeSight, NoticeRow, PackState,
     PackUsage, RestoreRow, TransferFigures, UsageDay, UsageSubject, Write,
 };
 use model::{DomainId, NodeId, PackNumber, PersonId, PoolId, ServerTime};
@@ -85,7 +85,7 @@ pub(crate) fn alerts_are_selected_by_who_sees_them(engine: &dyn Engine) {
     let change = NodeChange { domain: Some(lab.id), ..NodeChange::default() };
     catalog.change_node(a, &change).expect("moves");
     let check = |domains: &[DomainId], owner: Option<PersonId>, expected: &[&str]| {
-        let seen = Some(AlertSight { domains: domains.iter().copied().collect(), owner });
+        let seen = Some(NodeSight { domains: domains.iter().copied().collect(), owner });
         let filter = AlertFilter { seen, ..AlertFilter::default() };
         let found = catalog.alerts(&filter, None, 9).expect("are listed");
         assert_eq!(objects(&found), expected, "{domains:?} {owner:?}");

@@ -2,7 +2,7 @@
 
 use catalog::{
     Association, Catalog, CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport,
-    EventSight, Follower, NodeChange, NodeDetails, ScheduleRow, ScheduledEvent,
+    Follower, NodeChange, NodeDetails, NodeSight, ScheduleRow, ScheduledEvent,
 };
 use model::{DomainId, NodeId, PersonId};
 use policy::schedule::Occurrence;
@@ -320,7 +320,7 @@ pub(crate) fn events_are_selected_by_who_sees_them(engine: &dyn Engine) {
     ];
     catalog.open_events(&events).expect("are opened");
     let check = |domains: &[DomainId], owner: Option<PersonId>, expected: &[i64]| {
-        let seen = Some(EventSight { domains: domains.iter().copied().collect(), owner });
+        let seen = Some(NodeSight { domains: domains.iter().copied().collect(), owner });
         let filter = EventFilter { seen, ..EventFilter::default() };
         let found: Vec<_> =
             states(&*catalog, &filter).into_iter().map(|(second, _)| second).collect();
