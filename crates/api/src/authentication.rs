@@ -108,7 +108,9 @@ fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Cal
         return Err(refused());
     };
     let person = desk.store().catalog.person_numbered(row.person)?;
-    if !is_within_reach(desk, person.id, key_reach.as_ref())? {
+    if let Some(reach) = &key_reach
+        && !Holdings::of(desk, person.id)?.are_within(reach)
+    {
         tracing::info!(key = row.id, "a key is refused: its person has rights in other domains");
         return Err(refused());
     }
@@ -123,22 +125,24 @@ fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Cal
     Ok(Caller { key_expires, key_reach, ..caller? })
 }
 
-/// Returns true if the person has rights in the domains of `reach` only; without a reach, always.
-/// The maker of a key knows its secret, and must not get what the person is given elsewhere later.
-pub(crate) fn is_within_reach(
-    desk: &Desk,
-    person: PersonId,
-    reach: Option<&BTreeSet<DomainId>>,
-) -> Result<bool, Problem> {
-    let Some(reach) = reach else { return Ok(true) };
-    let owned = desk.store().catalog.domains_of_owner(person)?;
-    Ok(covers(reach, &roles(desk, person)?, &owned))
+/// Where a person has rights: by roles, and in the domains of own nodes.
+pub(crate) struct Holdings {
+    roles: Vec<HeldRole>,
+    owned: Vec<DomainId>,
 }
 
-/// Returns true if the domains have all roles, and all nodes in the domains `owned`.
-fn covers(reach: &BTreeSet<DomainId>, held: &[HeldRole], owned: &[DomainId]) -> bool {
-    let is_inside = |held: &HeldRole| held.domain.is_some_and(|domain| reach.contains(&domain));
-    held.iter().all(is_inside) && owned.iter().all(|domain| reach.contains(domain))
+impl Holdings {
+    pub(crate) fn of(desk: &Desk, person: PersonId) -> Result<Self, Problem> {
+        let owned = desk.store().catalog.domains_of_owner(person)?;
+        Ok(Self { roles: roles(desk, person)?, owned })
+    }
+
+    /// Returns true if the person has rights in the domains of `reach` only. The maker of a key
+    /// knows its secret, and must not get what the person is given elsewhere later.
+    pub(crate) fn are_within(&self, reach: &BTreeSet<DomainId>) -> bool {
+        let is_inside = |held: &HeldRole| held.domain.is_some_and(|domain| reach.contains(&domain));
+        self.roles.iter().all(is_inside) && self.owned.iter().all(|domain| reach.contains(domain))
+    }
 }
 
 /// Returns the person whom the request names as the caller. `by` must be able to see the person.
@@ -383,10 +387,14 @@ mod tests {
         let held = |domain| HeldRole { role: Role::Owner, domain };
         let (lab, law) = (DomainId(1), DomainId(2));
         let reach = BTreeSet::from([lab]);
-        assert!(covers(&reach, &[held(Some(lab))], &[lab]));
-        assert!(!covers(&reach, &[held(Some(lab))], &[lab, law]), "a node elsewhere");
-        assert!(!covers(&reach, &[held(Some(lab)), held(Some(law))], &[]), "a role elsewhere");
-        assert!(!covers(&reach, &[held(None)], &[]), "a role everywhere");
+        let are_within = |roles: &[HeldRole], owned: &[DomainId]| {
+            let holdings = Holdings { roles: roles.to_vec(), owned: owned.to_vec() };
+            holdings.are_within(&reach)
+        };
+        assert!(are_within(&[held(Some(lab))], &[lab]));
+        assert!(!are_within(&[held(Some(lab))], &[lab, law]), "a node elsewhere");
+        assert!(!are_within(&[held(Some(lab)), held(Some(law))], &[]), "a role elsewhere");
+        assert!(!are_within(&[held(None)], &[]), "a role everywhere");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::json;
 use store::nodes::note;
 
 use super::people;
-use crate::authentication;
+use crate::authentication::{self, Holdings};
 use crate::call::{Answer, Call};
 use crate::caller::Caller;
 use crate::cursor::Portion;
@@ -117,16 +117,15 @@ fn holder(desk: &Desk, caller: &Caller, login: Option<&str>, right: Right) -> An
 
 /// Describes a key; `None` for a kind that only a newer program knows.
 fn describe(
-    desk: &Desk,
     row: ApiKeyRow,
-    person: &Person,
+    (person, holdings): (&Person, &Holdings),
     now: ServerTime,
-) -> Answer<Option<KeyDocument>> {
-    let Some((kind, reach)) = keys::parse_kind(&row.kind) else { return Ok(None) };
+) -> Option<KeyDocument> {
+    let (kind, reach) = keys::parse_kind(&row.kind)?;
     let is_current = row.revoked.is_none() && row.expires.is_none_or(|expires| now < expires);
     let has_uses = row.uses_max.is_none_or(|max| row.uses < max);
-    let is_within = authentication::is_within_reach(desk, person.id, reach.as_ref())?;
-    Ok(Some(KeyDocument {
+    let is_within = reach.is_none_or(|reach| holdings.are_within(&reach));
+    Some(KeyDocument {
         kind,
         id: row.id,
         user: person.login.clone(),
@@ -138,7 +137,7 @@ fn describe(
         made_by: row.made_by,
         expires: row.expires.map(Time),
         revoked: row.revoked.map(Time),
-    }))
+    })
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<KeyDocument>> {
@@ -148,12 +147,9 @@ fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<KeyDocument>> {
     let mut rows = call.desk.store().catalog.api_keys(Some(person.id))?;
     rows.sort_by(|one, other| one.id.cmp(&other.id));
     let now = sys::clock::now();
-    let keys = rows.into_iter().filter_map(|row| {
-        let key = describe(&call.desk, row, &person, now);
-        key.transpose()
-    });
-    let keys = keys.collect::<Answer<Vec<_>>>()?;
-    Ok(portion.page_of(keys, |key: &KeyDocument| key.id.clone().into_bytes()))
+    let holdings = Holdings::of(&call.desk, person.id)?;
+    let keys = rows.into_iter().filter_map(|row| describe(row, (&person, &holdings), now));
+    Ok(portion.page_of(keys.collect(), |key: &KeyDocument| key.id.clone().into_bytes()))
 }
 
 /// Fails if the parts of a new key do not fit together, or if the caller may not make it.
@@ -230,7 +226,8 @@ fn make(call: &mut Call<Empty, Empty, NewKeyBody>) -> Answer<NewKeyDocument> {
     store.catalog.add_api_key(&row)?;
     let details = format!("{} of {}: {}", row.id, person.login, body.kind);
     note(store, &call.caller.name, "key added", details)?;
-    let key = describe(&call.desk, row, &person, now)?.expect("the kind is known");
+    let holdings = Holdings::of(&call.desk, person.id)?;
+    let key = describe(row, (&person, &holdings), now).expect("the kind is known");
     Ok(NewKeyDocument { key, token: format!("{}:{}", new.id, new.secret) })
 }
 
