@@ -114,3 +114,128 @@ pub fn span(text: &str) -> Option<Span> {
     let is_fixed = span.get_years() == 0 && span.get_months() == 0;
     (is_fixed && !span.is_negative()).then_some(span)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Friday in winter, in a zone one hour ahead of UTC.
+    const NOW: &str = "2026-11-20T12:30:00.25[Europe/Berlin]";
+
+    /// Returns a time in UTC.
+    fn shown(time: ServerTime) -> String {
+        Timestamp::from_microsecond(time.0)
+            .expect("a time near the present one")
+            .to_string()
+    }
+
+    #[track_caller]
+    fn check_from(now: &str, text: &str, expected: &str) {
+        let now = now.parse::<Zoned>().expect("a zoned time");
+        let time = parse(text, &now).map(shown);
+        assert_eq!(time.as_deref(), Ok(expected), "{text}");
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        check_from(NOW, text, expected);
+    }
+
+    #[test]
+    fn exact_times_are_taken_as_they_are() {
+        check("2026-11-20T18:00:00.5Z", "2026-11-20T18:00:00.5Z");
+        check("2026-11-20T18:00:00.000+01:00", "2026-11-20T17:00:00Z");
+        check("2026-11-19 18:00", "2026-11-19T17:00:00Z");
+        check("2026-11-19T18:00", "2026-11-19T17:00:00Z");
+        check("yesterday 18:00", "2026-11-19T17:00:00Z");
+        check("today 00:00", "2026-11-19T23:00:00Z");
+        check("now", "2026-11-20T11:30:00.25Z");
+    }
+
+    #[test]
+    fn a_day_means_its_end() {
+        check("2026-11-18", "2026-11-18T22:59:59.999999Z");
+        check("yesterday", "2026-11-19T22:59:59.999999Z");
+        check("today", "2026-11-20T22:59:59.999999Z");
+    }
+
+    #[test]
+    fn a_day_at_which_something_begins_means_its_beginning() {
+        let now = NOW.parse::<Zoned>().expect("a zoned time");
+        let start = |text| parse_start(text, &now).map(shown);
+        assert_eq!(start("2026-11-18").as_deref(), Ok("2026-11-17T23:00:00Z"));
+        assert_eq!(start("yesterday").as_deref(), Ok("2026-11-18T23:00:00Z"));
+        assert_eq!(start("yesterday 18:00").as_deref(), Ok("2026-11-19T17:00:00Z"));
+        assert_eq!(start("2026-11-19T18:00:05Z").as_deref(), Ok("2026-11-19T18:00:05.999999Z"));
+        assert_eq!(start("30m").as_deref(), Ok("2026-11-20T11:00:00.25Z"));
+        assert!(start("someday").is_err());
+    }
+
+    #[test]
+    fn a_time_of_day_counts_where_something_begins() {
+        let now = NOW.parse::<Zoned>().expect("a zoned time");
+        let start = |text| parse_start(text, &now).map(shown);
+        assert_eq!(start("2026-11-18 11:41").as_deref(), Ok("2026-11-18T10:41:00Z"));
+        assert_eq!(start("2026-11-18T11:41:05").as_deref(), Ok("2026-11-18T10:41:05.999999Z"));
+        assert_eq!(start("2026-11-18T11:41+05:00").as_deref(), Ok("2026-11-18T06:41:00Z"));
+        assert_eq!(start("2026-11-18T01:41:00.0+05:00").as_deref(), Ok("2026-11-17T20:41:00Z"));
+        for text in ["2026-11-18 11", "2026-11-18T11", "2026-11-18[Asia/Tokyo]"] {
+            assert_eq!(start(text), Err(MomentError), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_second_means_its_end() {
+        check("2026-11-19 18:00:05", "2026-11-19T17:00:05.999999Z");
+        check("2026-11-19T18:00:05Z", "2026-11-19T18:00:05.999999Z");
+        check("2026-11-19T18:00:05+05:30", "2026-11-19T12:30:05.999999Z");
+    }
+
+    #[test]
+    fn lengths_count_back_from_now() {
+        check("90s", "2026-11-20T11:28:30.25Z");
+        check("30m", "2026-11-20T11:00:00.25Z");
+        check("12h", "2026-11-19T23:30:00.25Z");
+        check("3d", "2026-11-17T11:30:00.25Z");
+        check("2w", "2026-11-06T11:30:00.25Z");
+        check("1h 30m", "2026-11-20T10:00:00.25Z");
+        check("3 days", "2026-11-17T11:30:00.25Z");
+    }
+
+    /// Clocks were set back on 2026-10-25, so that noon of the day before is 25 hours away.
+    #[test]
+    fn days_follow_the_calendar() {
+        let now = "2026-10-25T12:00:00[Europe/Berlin]";
+        check_from(now, "1d", "2026-10-24T10:00:00Z");
+        check_from(now, "24h", "2026-10-24T11:00:00Z");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        let now = NOW.parse::<Zoned>().expect("a zoned time");
+        for text in [
+            "",
+            "the-day-before",
+            "d",
+            "-3d",
+            "3",
+            "3y",
+            "3mo",
+            "3 days ago",
+            "1.5h",
+            "18:00:05",
+            "2026-13-01",
+            "2026-11-20 25:00",
+            "2026-11-20 18",
+            "tomorrow",
+            "yesterday noon",
+            "yesterday 18:00+05:00",
+            "2026-11-18[Asia/Tokyo]",
+            "99999999999999d",
+            "9000000d",
+            "3\u{e9}",
+        ] {
+            assert_eq!(parse(text, &now), Err(MomentError), "{text}");
+        }
+    }
+}
