@@ -32,8 +32,8 @@ pub(crate) struct Args {
     /// would not become smaller stays as it is [default: the setting in server.toml]
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true, conflicts_with = "dry_run")]
     recompress: Option<Recompression>,
-    /// Release a recovered server: confirm that its data has been checked, so that data without a
-    /// name in its catalogue may be removed
+    /// Release a server that was recovered, or whose catalogue was put back: from then on it
+    /// removes data that its catalogue does not name; back up all nodes first
     #[arg(long, conflicts_with = "dry_run")]
     release: bool,
 }
