@@ -1,9 +1,9 @@
 //! Requests of several parts: one that is refused has changed nothing, whichever part is wrong.
 
-use e2e::harness::Node;
 use serde_json::json;
 
 use crate::api::{Provider, fields};
+use crate::at_work::enrol;
 
 #[test]
 fn a_refused_change_of_a_person_gives_no_role() {
@@ -30,8 +30,7 @@ fn a_refused_change_of_a_person_gives_no_role() {
 fn a_refused_rekey_leaves_the_node_its_certificate() {
     let service = Provider::new();
     let tree = service.scratch.folder("tree");
-    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
-    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let node = enrol(&service, "web-1");
     let rekey = |token_secs: i64| {
         let body = json!({ "revoke": true, "token_secs": token_secs });
         service.root.post("/v1/nodes/web-1/rekey", &body)

@@ -23,8 +23,20 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Registers a node by a request, and makes this machine the node.
 #[track_caller]
 pub(crate) fn enrol(service: &Provider, name: &str) -> Node {
-    let added = service.root.post("/v1/nodes", &json!({ "name": name })).expect(201).json();
-    Node::enrol_with(&service.server, name, added["token"].as_str().unwrap())
+    enrol_by(service, &service.root, &json!({ "name": name }))
+}
+
+/// Registers a node of a domain by a request of `caller`, and makes this machine the node.
+#[track_caller]
+pub(crate) fn enrol_in(service: &Provider, caller: &Caller, name: &str, domain: &str) -> Node {
+    enrol_by(service, caller, &json!({ "name": name, "domain": domain }))
+}
+
+#[track_caller]
+fn enrol_by(service: &Provider, caller: &Caller, new: &Value) -> Node {
+    let added = caller.post("/v1/nodes", new).expect(201).json();
+    let (name, token) = (new["name"].as_str().unwrap(), added["token"].as_str().unwrap());
+    Node::enrol_with(&service.server, name, token)
 }
 
 #[test]

@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use e2e::harness::Node;
 use e2e::harness::api::{Answer, Caller};
-use serde_json::json;
 
 use crate::api::{Provider, fields};
+use crate::at_work::enrol;
 
 /// Sends a request for the head of an answer.
 #[track_caller]
@@ -30,8 +29,7 @@ fn the_head_of_a_download_downloads_nothing() {
     let service = Provider::new();
     let tree = service.scratch.folder("tree");
     fs::write(tree.join("a"), b"12345").unwrap();
-    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
-    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let node = enrol(&service, "web-1");
     node.backup(&tree, &[]).expect(&[0]);
     let spaces = service.root.get("/v1/nodes/web-1/filespaces").expect(200).json();
     let space = spaces["items"][0]["name"].as_str().unwrap().to_owned();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
 use crate::approvals::with_two_persons;
+use crate::at_work::{enrol, enrol_in};
 use crate::damage::{find_stored, flip};
 use crate::tenant_keys;
 
@@ -173,8 +174,7 @@ fn requests_of_others_leave_no_trace_in_numbers_cursors_and_texts() {
 fn baselines_of_others_leave_no_trace_in_numbers() {
     let service = Provider::new();
     let lab = service.tenant("LAB");
-    let added = lab.post("/v1/nodes", &new_node("lab-1", "LAB")).expect(201).json();
-    let node = Node::enrol_with(&service.server, "lab-1", added["token"].as_str().unwrap());
+    let node = enrol_in(&service, &lab, "lab-1", "LAB");
     let client = Client::open(node.home()).unwrap();
     for _ in 0..2 {
         client.keep_baseline(b"{\"host\":\"lab-1\"}").unwrap();
@@ -201,12 +201,8 @@ fn baselines_of_others_leave_no_trace_in_numbers() {
 fn archives_and_deletions_of_others_leave_no_trace_in_numbers() {
     let service = Provider::new();
     let (lab, law) = (service.tenant("LAB"), service.tenant("LAW"));
-    let enrol = |tenant: &Caller, name: &str, domain: &str| {
-        let added = tenant.post("/v1/nodes", &new_node(name, domain)).expect(201).json();
-        Node::enrol_with(&service.server, name, added["token"].as_str().unwrap())
-    };
-    let own = enrol(&lab, "lab-1", "LAB");
-    let other = enrol(&law, "law-1", "LAW");
+    let own = enrol_in(&service, &lab, "lab-1", "LAB");
+    let other = enrol_in(&service, &law, "law-1", "LAW");
     let tree = service.scratch.folder("tree");
     for name in ["file", "other"] {
         fs::write(tree.join(name), b"kept").unwrap();
@@ -247,8 +243,7 @@ fn the_reason_of_a_damage_has_no_number_of_a_pack() {
     let tree = service.scratch.folder("tree");
     let content = Random::new(1, b"damage").bytes(900_000);
     fs::write(tree.join("a"), &content).unwrap();
-    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
-    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let node = enrol(&service, "web-1");
     node.backup(&tree, &[]).expect(&[0]);
     service.server.terminate().expect(&[0]);
     let (pack, offset) = find_stored(service.server.dir(), &content);
@@ -273,8 +268,7 @@ fn the_usage_of_a_class_that_is_gone_has_no_number_of_it() {
     let service = Provider::new();
     let tree = service.scratch.folder("tree");
     fs::write(tree.join("a"), b"a").unwrap();
-    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
-    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let node = enrol(&service, "web-1");
     let policy = "/v1/domains/STANDARD/policy";
     let edit = |edit: Value| {
         service.root.patch(&format!("{policy}/draft"), &edit).expect(200);
@@ -309,8 +303,7 @@ fn a_page_of_backups_stays_where_it_is_and_its_cursor_counts_nothing() {
     let service = Provider::new();
     let lab = service.tenant("LAB");
     let tree = service.scratch.folder("tree");
-    let added = lab.post("/v1/nodes", &new_node("lab-1", "LAB")).expect(201).json();
-    let node = Node::enrol_with(&service.server, "lab-1", added["token"].as_str().unwrap());
+    let node = enrol_in(&service, &lab, "lab-1", "LAB");
     (0..2).for_each(|_| drop(node.backup(&tree, &[]).expect(&[0])));
     let page = |cursor: &str| {
         let path = format!("/v1/nodes/lab-1/backups?limit=1{cursor}");

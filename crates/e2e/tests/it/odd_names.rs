@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
-use e2e::harness::Node;
 use serde_json::json;
 
 use crate::api::Provider;
+use crate::at_work::enrol;
 use crate::risks::wait_for;
 use crate::scene::names;
 
@@ -17,8 +17,7 @@ fn a_filespace_is_removed_by_its_name_in_base64() {
     let service = Provider::new();
     let tree = service.scratch.folder("tree");
     fs::write(tree.join("file"), "content").unwrap();
-    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
-    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let node = enrol(&service, "web-1");
     let name_in_base64 = || {
         let listed = service.server.admin(&["filespace", "list", "web-1"]);
         let name = listed["name"].as_str().unwrap();
@@ -56,8 +55,7 @@ fn names_of_any_bytes_are_listed_compared_downloaded_and_restored() {
     let (folder, file) = (OsStr::from_bytes(b"caf\xe9"), OsStr::from_bytes(b"na\xefve"));
     fs::create_dir(tree.join(folder)).unwrap();
     fs::write(tree.join(folder).join(file), "content").unwrap();
-    let added = service.root.post("/v1/nodes", &json!({ "name": "web-1" })).expect(201).json();
-    let node = Node::enrol_with(&service.server, "web-1", added["token"].as_str().unwrap());
+    let node = enrol(&service, "web-1");
     let before = jiff::Timestamp::now();
     node.backup(&tree, &[]).expect(&[0]);
     let described = service.root.get("/v1/nodes/web-1").expect(200).json();

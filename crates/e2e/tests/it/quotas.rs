@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use e2e::harness::Node;
 use e2e::harness::api::Caller;
 use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
+use crate::at_work::enrol_in;
 use crate::scene::{file_name, plant_files};
 
 #[track_caller]
@@ -23,13 +23,6 @@ fn limit(service: &Provider, objects: Value, bytes: Value) {
     service.root.patch("/v1/domains/LAB", &json!({ "limits": limits })).expect(200);
 }
 
-#[track_caller]
-fn enrol(service: &Provider, name: &str) -> Node {
-    let new = json!({ "name": name, "domain": "LAB" });
-    let added = service.root.post("/v1/nodes", &new).expect(201).json();
-    Node::enrol_with(&service.server, name, added["token"].as_str().unwrap())
-}
-
 fn write(tree: &Path, name: &str, bytes: usize) {
     fs::write(tree.join(name), vec![7; bytes]).unwrap();
 }
@@ -38,7 +31,7 @@ fn write(tree: &Path, name: &str, bytes: usize) {
 fn a_domain_stores_up_to_its_limits() {
     let mut service = Provider::new();
     let (anna, bert) = (service.tenant("LAB"), service.tenant("LAW"));
-    let node = enrol(&service, "web-1");
+    let node = enrol_in(&service, &service.root, "web-1", "LAB");
     let tree = service.scratch.folder("tree");
     plant_files(&tree, 60, 5_000, 7);
     node.backup(&tree, &[]).expect(&[0]);
@@ -80,7 +73,7 @@ fn a_domain_stores_up_to_its_limits() {
 fn what_expires_makes_room() {
     let service = Provider::new();
     let anna = service.tenant("LAB");
-    let node = enrol(&service, "web-1");
+    let node = enrol_in(&service, &service.root, "web-1", "LAB");
     let tree = service.scratch.folder("tree");
     write(&tree, "a", 1_000);
     node.backup(&tree, &[]).expect(&[0]);

@@ -4,11 +4,11 @@ use std::fs;
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::Node;
 use e2e::harness::api::Caller;
 use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
+use crate::at_work::enrol_in;
 use crate::scene::plant_files;
 
 const LOOKS_MAX: u32 = 1200;
@@ -41,9 +41,7 @@ pub(crate) fn wait_for(caller: &Caller, path: &str, is_so: impl Fn(&Value) -> bo
 pub(crate) fn tenant(service: &Provider, domain: &str) -> Caller {
     let caller = service.tenant(domain);
     let name = format!("node-of-{domain}");
-    let added = caller.post("/v1/nodes", &json!({ "name": name, "domain": domain }));
-    let added = added.expect(201).json();
-    let node = Node::enrol_with(&service.server, &name, added["token"].as_str().unwrap());
+    let node = enrol_in(service, &caller, &name, domain);
     let tree = service.scratch.folder(&format!("tree of {domain}"));
     plant_files(&tree, 20, 5_000, 7);
     node.backup(&tree, &[]).expect(&[0]);
