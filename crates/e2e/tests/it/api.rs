@@ -541,11 +541,7 @@ fn a_wrong_second_factor_is_slowed() {
     page.get("/v1/account").expect(200);
     page.post("/v1/account/second-factor", &json!({})).expect(403);
     let page = page.with_headers(&[&format!("X-Holdfast-Guard: {guard}")]);
-    let begun = page.send("POST", "/v1/account/second-factor", None).expect(200).json();
-    let secret = begun["secret"].as_str().unwrap();
-    let code = current_code(secret, 0);
-    let confirm = json!({ "secret": secret, "code": code, "password": PASSWORD });
-    page.send("PUT", "/v1/account/second-factor", Some(&confirm)).expect(204);
+    let (_, code) = take_second_factor(&page);
     page.get("/v1/account").expect(401);
     assert_eq!(sign_in(&code).expect(401).json()["code"], "second-factor-needed", "was used");
     let statuses: Vec<u16> = (0..7).map(|_| sign_in("000000").status).collect();
@@ -558,21 +554,30 @@ fn a_wrong_second_factor_is_slowed() {
 fn guesses_of_a_second_factor_elsewhere_do_not_lock_the_owner_out() {
     let service = Provider::new();
     let anna = service.person("anna", &["auditor"]);
-    let begun = anna.send("POST", "/v1/account/second-factor", None).expect(200).json();
-    let secret = begun["secret"].as_str().unwrap();
-    let code = current_code(secret, 0);
-    let confirm = json!({ "secret": secret, "code": code, "password": PASSWORD });
-    anna.send("PUT", "/v1/account/second-factor", Some(&confirm)).expect(204);
+    let (secret, _) = take_second_factor(&anna);
     let sign_in = |from: &Caller, code: &str| {
         from.post("/v1/sign-in", &json!({ "login": "anna", "password": PASSWORD, "code": code }))
     };
-    sign_in(&service.stranger, &current_code(secret, 1)).expect(200);
+    sign_in(&service.stranger, &current_code(&secret, 1)).expect(200);
     // Somebody has the password, and guesses codes.
     let guesser = service.stranger.with_options(&["--interface", "127.0.0.2"]);
     let statuses: Vec<u16> = (0..9).map(|_| sign_in(&guesser, "000000").status).collect();
     assert!(statuses.contains(&429), "{statuses:?}");
     let looked_at = sign_in(&service.stranger, "000000").expect(401).json();
     assert_eq!(looked_at["code"], "second-factor-needed");
+}
+
+/// Sets a second factor up for the person who calls. Returns its secret, and the code that is used
+/// up by this.
+#[track_caller]
+pub(crate) fn take_second_factor(person: &Caller) -> (String, String) {
+    let path = "/v1/account/second-factor";
+    let begun = person.send("POST", path, None).expect(200).json();
+    let secret = begun["secret"].as_str().unwrap().to_owned();
+    let code = current_code(&secret, 0);
+    let confirm = json!({ "secret": secret, "code": code, "password": PASSWORD });
+    person.send("PUT", path, Some(&confirm)).expect(204);
+    (secret, code)
 }
 
 /// Returns the code of a second factor, so many steps of time from now.

@@ -13,7 +13,7 @@ use e2e::harness::{IdProvider, Keeper, Node, Process};
 use serde_json::{Value, json};
 
 use self::stage::Stage;
-use crate::api::{PASSWORD, current_code};
+use crate::api::{current_code, take_second_factor};
 use crate::at_work::{follow, until};
 use crate::oidc;
 use crate::scene::plant_files;
@@ -102,10 +102,7 @@ fn sign_ins_at_a_provider(stage: &mut Stage) {
     let carl = stage.service.person("carl", &[]);
     let identities = json!([{ "issuer": provider.issuer(), "subject": "carl" }]);
     root.patch("/v1/users/carl", &json!({ "identities": identities })).expect(200);
-    let begun = carl.post("/v1/account/second-factor", &json!({})).expect(200).json();
-    let secret = begun["secret"].as_str().unwrap();
-    let set = json!({ "secret": secret, "code": current_code(secret, 0), "password": PASSWORD });
-    carl.send("PUT", "/v1/account/second-factor", Some(&set)).expect(204);
+    let (secret, _) = take_second_factor(&carl);
     let begun = stage.run("sign-in.begin-oidc", &stranger);
     let browser = oidc::with_cookie(&stranger, &begun, oidc::COOKIE);
     let back = provider.sign_in(begun.json()["url"].as_str().unwrap(), "carl");
@@ -113,7 +110,7 @@ fn sign_ins_at_a_provider(stage: &mut Stage) {
     stage.replace("af0ifjsldkj", &back.state);
     let half = stage.run("sign-in.complete-oidc", &browser);
     let browser = oidc::with_cookie(&stranger, &half, oidc::COOKIE);
-    stage.replace("492039", &current_code(secret, 1));
+    stage.replace("492039", &current_code(&secret, 1));
     stage.run("sign-in.give-code-oidc", &browser);
 }
 

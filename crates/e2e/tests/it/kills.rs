@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::clock::timed;
-use e2e::harness::{Process, Proxy, succeeds};
+use e2e::harness::{Outcome, Process, Proxy, succeeds};
 use e2e::manifest::assert_same;
 use e2e::nasty::Random;
 use rustix::process::Signal;
@@ -234,23 +234,31 @@ fn an_interruption_says_what_is_committed() {
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
+/// Interrupts an archive of the scene's tree of which a part is committed. The node reaches the
+/// server by the proxy from then on.
+#[track_caller]
+fn interrupt_archive(scene: &Scene) -> (Proxy, Outcome) {
+    let proxy = scene.enrol_behind_proxy();
+    proxy.weather().carry(SLOW_BYTES_PER_SEC);
+    let tree = scene.tree.to_str().unwrap();
+    let running = scene.node.spawn(&["archive", tree, "--txnbytelimit", "1M"]);
+    await_sent(&proxy, &running, 6 << 20);
+    running.signal(Signal::INT);
+    let outcome = running.wait().expect(&[12]);
+    proxy.weather().carry(0);
+    (proxy, outcome)
+}
+
 /// The part of an interrupted archive came back as if it were all of the folder, although an older
 /// archive had all of it.
 #[test]
 fn an_interrupted_archive_comes_after_complete_ones() {
     let scene = Scene::with_files(100, 200_000);
     let tree = scene.tree.to_str().unwrap();
-    let archive = ["archive", tree, "--txnbytelimit", "1M"];
-    scene.node.run(&archive).expect(&[0]);
+    scene.node.run(&["archive", tree]).expect(&[0]);
     let as_archived = manifest(&scene.tree);
     plant_files(&scene.tree, 100, 200_000, 9);
-    let proxy = scene.enrol_behind_proxy();
-    proxy.weather().carry(SLOW_BYTES_PER_SEC);
-    let running = scene.node.spawn(&archive);
-    await_sent(&proxy, &running, 6 << 20);
-    running.signal(Signal::INT);
-    let outcome = running.wait().expect(&[12]);
-    proxy.weather().carry(0);
+    let (_proxy, outcome) = interrupt_archive(&scene);
     let archives = scene.node.run(&["archives", "--json"]).expect(&[0]).json_lines();
     let complete: Vec<_> = archives.iter().map(|archive| archive["complete"] == true).collect();
     assert_eq!(complete, [false, true], "{archives:?}");
@@ -281,14 +289,8 @@ fn a_part_in_a_complete_archive_comes_before_an_interrupted_one() {
     scene.node.run(&["archive", part.to_str().unwrap()]).expect(&[0]);
     let as_archived = manifest(&part);
     plant_files(&scene.tree, 100, 200_000, 9);
-    let proxy = scene.enrol_behind_proxy();
-    proxy.weather().carry(SLOW_BYTES_PER_SEC);
     let tree = scene.tree.to_str().unwrap();
-    let running = scene.node.spawn(&["archive", tree, "--txnbytelimit", "1M"]);
-    await_sent(&proxy, &running, 6 << 20);
-    running.signal(Signal::INT);
-    running.wait().expect(&[12]);
-    proxy.weather().carry(0);
+    let (_proxy, _) = interrupt_archive(&scene);
     let archives = scene.node.run(&["archives", "--json"]).expect(&[0]).json_lines();
     assert_eq!(archives[0]["complete"], false, "{archives:?}");
     let out = scene.scratch.folder("out");

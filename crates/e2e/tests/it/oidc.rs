@@ -7,7 +7,7 @@ use e2e::harness::api::{Answer, Caller};
 use e2e::harness::{IdProvider, Return};
 use serde_json::{Value, json};
 
-use crate::api::{Provider, current_code, fields};
+use crate::api::{Provider, current_code, fields, take_second_factor};
 
 /// Address to which the provider sends browsers back. Nobody listens there: the test reads what a
 /// page would read.
@@ -220,12 +220,7 @@ fn a_second_factor_here_is_asked_for_after_the_provider() {
     site.link("anna", "anna");
     let signed = site.sign_in("anna").expect(200);
     let browser = site.signed_in(&signed, &signed.json()["sign_in"]["guard"]);
-    let begun = browser.post("/v1/account/second-factor", &json!({})).expect(200).json();
-    let secret = begun["secret"].as_str().unwrap();
-    let set = json!({
-        "secret": secret, "code": current_code(secret, 0), "password": crate::api::PASSWORD,
-    });
-    browser.send("PUT", "/v1/account/second-factor", Some(&set)).expect(204);
+    let (secret, _) = take_second_factor(&browser);
     let half = site.sign_in("anna").expect(200);
     assert_eq!(half.json(), json!({}));
     assert_eq!(cookie(&half, "__Host-holdfast"), None);
@@ -235,7 +230,7 @@ fn a_second_factor_here_is_asked_for_after_the_provider() {
     let give = |caller: &Caller, code: &str| caller.post(path, &json!({ "code": code }));
     let wrong = give(&browser, "000000").expect(401).json();
     assert_eq!(wrong["code"], "second-factor-needed");
-    let code = current_code(secret, 1);
+    let code = current_code(&secret, 1);
     refused(give(&site.service.stranger, &code));
     let (attempt, _) = site.begin();
     refused(give(&attempt, &code));
