@@ -95,13 +95,48 @@ export class Stage {
       await this.picture(`${name}-${scheme}`, top);
     }
     await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
-    await page.setViewportSize(PHONE);
-    await this.checkAccess(`${name}, phone`);
-    const [whole, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-    if (whole > seen) throw new Error(`${name}: a phone has to scroll aside, ${whole} of ${seen} pixels`);
-    await this.picture(`${name}-phone`, top);
-    await page.setViewportSize(WIDE);
+    await this.onPhone(async () => {
+      await this.checkAccess(`${name}, phone`);
+      const [whole, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+      if (whole > seen) throw new Error(`${name}: a phone has to scroll aside, ${whole} of ${seen} pixels`);
+      await this.picture(`${name}-phone`, top);
+    });
     await page.evaluate(() => scrollTo(0, 0));
+  }
+
+  /** Calls `look` while the screen is that of a phone. */
+  async onPhone(look) {
+    await this.page.setViewportSize(PHONE);
+    await look();
+    await this.page.setViewportSize(WIDE);
+  }
+
+  /** Checks that a phone shows an element without scrolling aside. */
+  async seesOnPhone(element) {
+    await this.onPhone(async () => {
+      const box = await element.boundingBox();
+      check(box && box.x + box.width <= PHONE.width, `it is in sight on a phone: ${element} ${JSON.stringify(box)}`);
+    });
+  }
+
+  /** Confirms a second factor with this secret. A code counts once, and that of the step before leaves the present one for the sign-in. */
+  async takeSecondFactor(secret) {
+    const { page } = this;
+    await earlyInStep();
+    await page.getByLabel('Code').fill(code(secret, -1));
+    await page.getByRole('textbox', { name: 'Password', exact: true }).fill(this.facts.password);
+    await page.getByRole('button', { name: 'Confirm' }).click();
+  }
+
+  /** Answers the question for the code: first with a wrong one, then with the present one. */
+  async giveCode(secret) {
+    const { page } = this;
+    await page.getByLabel('Code').fill('000000');
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByRole('alert').filter({ hasText: 'the code is wrong' }).waitFor();
+    await page.getByLabel('Code').fill(code(secret));
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByText('Your account has a second factor.').waitFor();
   }
 
   async checkAccess(name) {
@@ -160,7 +195,7 @@ export class Stage {
  * Waits until half a step of 30 seconds lies ahead. The server takes the code of the step before only
  * while the present step lasts.
  */
-export async function earlyInStep() {
+async function earlyInStep() {
   const gone = Date.now() % STEP_MILLIS;
   if (gone > STEP_MILLIS / 2) await new Promise((resolve) => setTimeout(resolve, STEP_MILLIS - gone));
 }

@@ -1,7 +1,7 @@
 // A person makes an own key, sets a second factor up, signs in with it, sees the sign-ins, and removes
 // it. A person without a role makes a key, too.
 import { modulesOf, read } from '../qr.mjs';
-import { check, code, earlyInStep } from '../stage.mjs';
+import { check, code } from '../stage.mjs';
 
 export default async function play(stage, facts) {
   const { page } = stage;
@@ -19,23 +19,14 @@ export default async function play(stage, facts) {
   const shown = read(modulesOf(await picture.locator('path').getAttribute('d')));
   check(shown === address && address.includes(secret), `the picture says ${shown}, not ${address}`);
   await stage.inspect('second-factor', page.getByRole('region', { name: 'Second factor' }));
-  // A code counts once. That of the step before leaves the present one for the sign-in.
-  await earlyInStep();
-  await page.getByLabel('Code').fill(code(secret, -1));
-  await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);
-  await page.getByRole('button', { name: 'Confirm' }).click();
+  await stage.takeSecondFactor(secret);
   await page.getByLabel('Login').waitFor();
   await page.getByLabel('Login').fill(facts.login);
   await page.getByLabel('Password').fill(facts.password);
   await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   await page.getByLabel('Code').waitFor();
   await stage.checkAccess('the question for the code');
-  await page.getByLabel('Code').fill('000000');
-  await page.getByRole('button', { name: 'Go on' }).click();
-  await page.getByRole('alert').filter({ hasText: 'the code is wrong' }).waitFor();
-  await page.getByLabel('Code').fill(code(secret));
-  await page.getByRole('button', { name: 'Go on' }).click();
-  await page.getByText('Your account has a second factor.').waitFor();
+  await stage.giveCode(secret);
   await page.getByRole('button', { name: 'Remove it' }).click();
   await page.getByLabel('Code').fill(code(secret, 1));
   await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);

@@ -231,9 +231,9 @@ async function log(stage) {
   await stage.visit('/log', 'Log');
   await stage.inspect('log');
   // A phone has no room for columns of single words: they are above the details.
-  await page.setViewportSize({ width: 390, height: 844 });
   const entries = page.getByRole('table', { name: 'Activity log' });
-  check(!(await entries.getByRole('columnheader', { name: 'What' }).isVisible()), 'a phone has no column for it');
-  check(await entries.getByText(/^by /).first().isVisible(), 'a phone shows who did it');
-  await page.setViewportSize({ width: 1280, height: 820 });
+  await stage.onPhone(async () => {
+    check(!(await entries.getByRole('columnheader', { name: 'What' }).isVisible()), 'a phone has no column for it');
+    check(await entries.getByText(/^by /).first().isVisible(), 'a phone shows who did it');
+  });
 }

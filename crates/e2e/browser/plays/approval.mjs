@@ -19,7 +19,7 @@ export default async function play(stage, facts) {
   await enter(stage, facts.second, facts);
   await counted(stage, 1);
   await stage.inspect('approvals');
-  await onPhone(stage);
+  await stage.seesOnPhone(stage.page.getByRole('button', { name: 'Refuse request 3' }));
   await failed(stage);
   await approve(stage, facts);
 }
@@ -58,16 +58,6 @@ async function refuse(stage, facts) {
   await stage.checkAccess('the form of a decision');
   check((await stage.agree('Refuse')).includes('web-2'), 'the question names the node');
   await stage.message('Request 2 is refused.');
-}
-
-/** A telephone shows the buttons without scrolling aside. */
-async function onPhone(stage) {
-  const { page } = stage;
-  const wide = page.viewportSize();
-  await page.setViewportSize({ width: 390, height: 844 });
-  const box = await page.getByRole('button', { name: 'Refuse request 3' }).boundingBox();
-  check(box && box.x + box.width <= 390, `the decision is in sight: ${JSON.stringify(box)}`);
-  await page.setViewportSize(wide);
 }
 
 /** The list of screens says how many requests wait for the person. */

@@ -14,13 +14,13 @@ export default async function play(stage, facts) {
   const about = await page.getByRole('region', { name: 'About the node' }).innerText();
   for (const fact of ['Last contact', 'from 127.0.0.1', 'Servers', 'Compression', 'Deduplication']) check(about.includes(fact), `the node has: ${fact}: ${about}`);
   await stage.inspect('node');
-  await page.setViewportSize({ width: 390, height: 844 });
-  await stage.visit('/nodes/web-1', 'web-1');
-  const calendar = page.getByRole('region', { name: /^Backups of web-1 by day/ });
-  await calendar.getByRole('link').last().waitFor();
-  const hidden = await calendar.evaluate((frame) => frame.scrollWidth - frame.clientWidth - frame.scrollLeft);
-  check(hidden <= 1, `a phone begins with the last days: ${hidden} pixels are hidden`);
-  await page.setViewportSize({ width: 1280, height: 820 });
+  await stage.onPhone(async () => {
+    await stage.visit('/nodes/web-1', 'web-1');
+    const calendar = page.getByRole('region', { name: /^Backups of web-1 by day/ });
+    await calendar.getByRole('link').last().waitFor();
+    const hidden = await calendar.evaluate((frame) => frame.scrollWidth - frame.clientWidth - frame.scrollLeft);
+    check(hidden <= 1, `a phone begins with the last days: ${hidden} pixels are hidden`);
+  });
   await stage.visit('/nodes/web-1', 'web-1');
   await parts(stage);
   await edit(stage);

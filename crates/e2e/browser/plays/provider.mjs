@@ -1,6 +1,6 @@
 // A person signs in at a provider of OpenID Connect, with a second factor of the service, and out
 // again.
-import { check, code, earlyInStep } from '../stage.mjs';
+import { check, code } from '../stage.mjs';
 
 export default async function play(stage, facts) {
   const { page } = stage;
@@ -30,21 +30,13 @@ export default async function play(stage, facts) {
   await stage.visit('/account', 'Your account');
   await page.getByRole('button', { name: 'Set a second factor up' }).click();
   const secret = await page.locator('[data-secret=Secret]').innerText();
-  await earlyInStep();
-  await page.getByLabel('Code').fill(code(secret, -1));
-  await page.getByRole('textbox', { name: 'Password', exact: true }).fill(facts.password);
-  await page.getByRole('button', { name: 'Confirm' }).click();
+  await stage.takeSecondFactor(secret);
   // The provider still knows the person, and sends the browser back at once.
   await toProvider.click();
   await page.getByLabel('Code').waitFor();
   check(new URL(page.url()).search === '', 'the address does not keep the code of the provider');
   await stage.checkAccess('the question for the code after the provider');
-  await page.getByLabel('Code').fill('000000');
-  await page.getByRole('button', { name: 'Go on' }).click();
-  await page.getByRole('alert').filter({ hasText: 'the code is wrong' }).waitFor();
-  await page.getByLabel('Code').fill(code(secret));
-  await page.getByRole('button', { name: 'Go on' }).click();
-  await page.getByText('Your account has a second factor.').waitFor();
+  await stage.giveCode(secret);
 
   await page.getByRole('button', { name: 'Sign out' }).click();
   const out = await page.getByRole('link', { name: 'Sign out there, too' }).getAttribute('href');
