@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use catalog::{EventFilter, ScheduledEvent};
 use model::ServerTime;
-use policy::schedule::{
-    Action, Definition, PRIORITY_DEFAULT, RETRY_PAUSE_MINUTES_DEFAULT, Starts, Timing, Word, Work,
-};
+use policy::schedule::{Action, Definition, Word, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -148,28 +146,6 @@ fn options(body: &RestoreBody) -> Answer<Vec<String>> {
     Ok(options)
 }
 
-/// Returns the definition of a schedule that is due once, now.
-fn definition(action: Action) -> Definition {
-    Definition {
-        description: String::new(),
-        action,
-        timing: Timing {
-            starts: Starts::Once(sys::clock::now().0),
-            window_minutes: WINDOW_MINUTES,
-            spread_percent: 0,
-            last_day: None,
-            blackouts: Vec::new(),
-        },
-        zone: "UTC".to_owned(),
-        priority: PRIORITY_DEFAULT,
-        retries: 0,
-        retry_pause_minutes: RETRY_PAUSE_MINUTES_DEFAULT,
-        duration_max_minutes: None,
-        runs_late: false,
-        is_suspended: false,
-    }
-}
-
 fn start(call: &mut Call<Empty, Empty, RestoreBody>) -> Answer<RestoreDocument> {
     let (desk, caller, body) = (&call.desk, &call.caller, &call.body);
     if !(1..=PATHS_MAX).contains(&body.paths.len()) {
@@ -183,7 +159,8 @@ fn start(call: &mut Call<Empty, Empty, RestoreBody>) -> Answer<RestoreDocument> 
     let objects = objects.collect::<Result<_, _>>()?;
     let action = Action { work: Work::Restore, objects, options: options(body)? };
     action.check().map_err(Problem::invalid)?;
-    let (store, definition) = (desk.store(), definition(action));
+    let definition = Definition::once(action, sys::clock::now(), WINDOW_MINUTES);
+    let store = desk.store();
     let name = schedules::run_now(store, std::slice::from_ref(&node), &definition, &caller.name)?;
     desk.office.announce()?;
     let event = of_schedule(desk, &name)?.pop();
@@ -272,6 +249,7 @@ mod tests {
         assert_eq!(options, expected);
         let action = Action { work: Work::Restore, objects: vec![Word(b"/etc".to_vec())], options };
         assert_eq!(action.check(), Ok(()));
-        assert_eq!(definition(action).check(), Ok(()));
+        let definition = Definition::once(action, ServerTime(0), WINDOW_MINUTES);
+        assert_eq!(definition.check(), Ok(()));
     }
 }

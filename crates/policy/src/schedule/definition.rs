@@ -1,6 +1,7 @@
 //! The definition of a schedule: what is done, when, and how often it is tried.
 
 use jiff::tz::TimeZone;
+use model::ServerTime;
 use serde::{Deserialize, Serialize};
 
 use super::action::{Action, Place};
@@ -73,6 +74,28 @@ pub enum DefinitionError {
 }
 
 impl Definition {
+    /// Makes the definition of a schedule that is due once, at `at`. Its action is tried once.
+    pub fn once(action: Action, at: ServerTime, window_minutes: u32) -> Self {
+        Self {
+            description: String::new(),
+            action,
+            timing: Timing {
+                starts: Starts::Once(at.0),
+                window_minutes,
+                spread_percent: 0,
+                last_day: None,
+                blackouts: Vec::new(),
+            },
+            zone: "UTC".to_owned(),
+            priority: PRIORITY_DEFAULT,
+            retries: 0,
+            retry_pause_minutes: RETRY_PAUSE_MINUTES_DEFAULT,
+            duration_max_minutes: None,
+            runs_late: false,
+            is_suspended: false,
+        }
+    }
+
     /// Returns the time zone. Fails if this program does not know it.
     pub fn time_zone(&self) -> Result<TimeZone, DefinitionError> {
         TimeZone::get(&self.zone).map_err(|_| DefinitionError::Zone(self.zone.clone()))

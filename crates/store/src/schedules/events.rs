@@ -7,10 +7,7 @@ use catalog::{
 use data_encoding::BASE32_NOPAD;
 use model::{NodeId, ServerTime};
 use policy::schedule::event::EventState;
-use policy::schedule::{
-    Action, Definition, ONCE_PREFIX, Occurrence, PRIORITY_DEFAULT, Place,
-    RETRY_PAUSE_MINUTES_DEFAULT, Starts, Timing,
-};
+use policy::schedule::{Action, Definition, ONCE_PREFIX, Occurrence, Place, Starts, Timing};
 
 use super::announcement::announce;
 use super::owner::encode;
@@ -256,24 +253,7 @@ pub fn start_task(
             return Err(StoreError::conflict(text));
         }
     }
-    let template = Definition {
-        description: String::new(),
-        action: action.clone(),
-        timing: Timing {
-            starts: Starts::Once(sys::clock::now().0),
-            window_minutes: TASK_WINDOW_MINUTES,
-            spread_percent: 0,
-            last_day: None,
-            blackouts: Vec::new(),
-        },
-        zone: "UTC".to_owned(),
-        priority: PRIORITY_DEFAULT,
-        retries: 0,
-        retry_pause_minutes: RETRY_PAUSE_MINUTES_DEFAULT,
-        duration_max_minutes: None,
-        runs_late: false,
-        is_suspended: false,
-    };
+    let template = Definition::once(action.clone(), sys::clock::now(), TASK_WINDOW_MINUTES);
     super::define::check_objects(store, &template)?;
     let name = once(store, &template, &[None], author)?;
     let details = format!("{name}: {}", action.work.name());

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use client::admin::{Admin, EventFilter, PollingAgent, ScheduledEvent, StartedAction};
 use model::ServerTime;
+use policy::schedule::Definition;
 use policy::schedule::event::EventState;
-use policy::schedule::{Definition, Starts, Timing};
 use serde::Serialize;
 use serde_json::Value;
 use sys::lock::Mutex;
@@ -71,26 +71,15 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     let followers = args.followers.followers(args.nodes)?;
     let window_minutes = minutes(args.window, "--window")?;
+    let action = words_to_action(args.command)?;
+    let duration_max = args.duration_max.map(|secs| minutes(secs, "--duration-max"));
     let definition = Definition {
-        description: String::new(),
-        action: words_to_action(args.command)?,
-        timing: Timing {
-            starts: Starts::Once(0),
-            window_minutes,
-            spread_percent: 0,
-            last_day: None,
-            blackouts: Vec::new(),
-        },
         zone: local_zone(),
         priority: 1,
-        retries: 0,
         retry_pause_minutes: 1,
-        duration_max_minutes: args
-            .duration_max
-            .map(|secs| minutes(secs, "--duration-max"))
-            .transpose()?,
-        runs_late: false,
-        is_suspended: false,
+        duration_max_minutes: duration_max.transpose()?,
+        // The server takes its own time.
+        ..Definition::once(action, ServerTime(0), window_minutes)
     };
     if !args.detach {
         // A signal from now on must not hide that the action goes on.
