@@ -276,32 +276,16 @@ impl<F: Send + Sync> Reception<'_, F> {
         first: Work<F>,
         destination: &D,
     ) -> Result<bool, ClientError> {
-        let window = Arc::clone(&first.window);
         let mut opener = match self.opener.take() {
             Some(opener) => opener,
             None => Opener::new(self.link).map_err(|error| {
                 ClientError::new(ErrorKind::Bug, format!("cannot make a decompressor: {error}"))
             })?,
         };
-        let mut next = Some(first);
-        let is_last = loop {
-            if let Some(work) = next.take() {
-                self.count(&work);
-                opener.open_or_lose(&work, destination);
-            }
-            match self.next()? {
-                Arrival::Quantum(quantum) => {
-                    window.count_message()?;
-                    next = Some(Work { window: Arc::clone(&window), quantum });
-                }
-                Arrival::Damaged(damaged) => {
-                    window.count_message()?;
-                    lose_damaged(&window, destination, &damaged);
-                }
-                Arrival::DataEnd { is_last } => break is_last,
-                entries => self.keep(entries)?,
-            }
-        };
+        let is_last = self.each_quantum(first, destination, |work| {
+            opener.open_or_lose(&work, destination);
+            Ok(())
+        })?;
         self.opener = Some(opener);
         self.complete(destination)?;
         Ok(is_last)
@@ -317,7 +301,6 @@ impl<F: Send + Sync> Reception<'_, F> {
         destination: &D,
     ) -> Result<bool, ClientError> {
         let link = self.link;
-        let window = Arc::clone(&first.window);
         let is_last = std::thread::scope(|scope| {
             let (sender, receiver) = bounded(QUANTA_WAITING);
             for _ in 0..sys::process::processors() {
@@ -325,30 +308,43 @@ impl<F: Send + Sync> Reception<'_, F> {
                 scope.spawn(move || open_all(&receiver, link, destination));
             }
             drop(receiver);
-            let mut next = Some(first);
-            loop {
-                if let Some(work) = next.take() {
-                    self.count(&work);
-                    if sender.send(work).is_err() {
-                        return Err(ClientError::new(ErrorKind::Bug, "no thread takes data"));
-                    }
-                }
-                match self.next()? {
-                    Arrival::Quantum(quantum) => {
-                        window.count_message()?;
-                        next = Some(Work { window: Arc::clone(&window), quantum });
-                    }
-                    Arrival::Damaged(damaged) => {
-                        window.count_message()?;
-                        lose_damaged(&window, destination, &damaged);
-                    }
-                    Arrival::DataEnd { is_last } => return Ok(is_last),
-                    entries => self.keep(entries)?,
-                }
-            }
+            self.each_quantum(first, destination, |work| {
+                let refused = |_| ClientError::new(ErrorKind::Bug, "no thread takes data");
+                sender.send(work).map_err(refused)
+            })
         })?;
         self.complete(destination)?;
         Ok(is_last)
+    }
+
+    /// Gives the quanta of a window to `take` as they arrive, from `first` on. Returns true after
+    /// the last window.
+    fn each_quantum<D: Destination<File = F>>(
+        &mut self,
+        first: Work<F>,
+        destination: &D,
+        mut take: impl FnMut(Work<F>) -> Result<(), ClientError>,
+    ) -> Result<bool, ClientError> {
+        let window = Arc::clone(&first.window);
+        let mut next = Some(first);
+        loop {
+            if let Some(work) = next.take() {
+                self.count(&work);
+                take(work)?;
+            }
+            match self.next()? {
+                Arrival::Quantum(quantum) => {
+                    window.count_message()?;
+                    next = Some(Work { window: Arc::clone(&window), quantum });
+                }
+                Arrival::Damaged(damaged) => {
+                    window.count_message()?;
+                    lose_damaged(&window, destination, &damaged);
+                }
+                Arrival::DataEnd { is_last } => return Ok(is_last),
+                entries => self.keep(entries)?,
+            }
+        }
     }
 }
 
