@@ -103,6 +103,11 @@ impl Node {
         self.spawn_backup(path, options).wait()
     }
 
+    /// Starts the node's agent. Lines of its log that nobody reads are dropped with it.
+    pub fn spawn_agent(&self) -> Process {
+        self.spawn(&["agent", "run"])
+    }
+
     pub fn spawn_backup(&self, path: &Path, options: &[&str]) -> Process {
         self.spawn(&with_options(&["backup".as_ref(), path.as_os_str()], options))
     }

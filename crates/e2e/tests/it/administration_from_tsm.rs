@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::{Node, Outcome, Process, Server, binary, start};
+use e2e::harness::{Outcome, Server, binary, start};
 use e2e::nasty::Random;
 
 use crate::scene::Scene;
@@ -319,17 +319,12 @@ fn policy_and_option_sets_are_changed() {
     assert_eq!(lines(server, "select optionset_name from cloptsets"), ["LINUX"]);
 }
 
-/// Starts the node's agent.
-fn agent(node: &Node) -> Process {
-    node.spawn(&["agent", "run"])
-}
-
 #[test]
 fn schedules_run_and_leave_their_traces() {
     let scene = Scene::with_files(3, 500);
     let server = &scene.server;
     let tree = scene.tree.display();
-    let _agent = agent(&scene.node);
+    let _agent = scene.node.spawn_agent();
     let define =
         format!("def sched standard nightly act=i obj='{tree}' startd=today+20 dur=2 duru=h");
     assert_eq!(

@@ -150,7 +150,7 @@ fn run_schedule(scene: &Scene, name: &str) -> Value {
     let define = ["schedule", "define", name, "--action", "drill", "--object", "100%"];
     server.admin(&[&define[..], &["--every", "1m", "--window", "1m", "--spread", "0"]].concat());
     server.admin(&["schedule", "associate", name, "--node", "anna"]);
-    let agent = scene.node.spawn(&["agent", "run"]);
+    let agent = scene.node.spawn_agent();
     let end = clock::now() + PATIENCE;
     let ended = loop {
         let events = server.try_admin(&["event", "list", "--schedule", name]).expect(&[0]);

@@ -425,7 +425,7 @@ fn lists_ask_nothing_about_what_others_do() {
     }
     let token = law.post("/v1/nodes/law-1/rekey", &json!({})).expect(201).json()["token"].clone();
     let node = Node::enrol_with(&service.server, "law-1", token.as_str().unwrap());
-    let agent = node.spawn(&["agent", "run"]);
+    let agent = node.spawn_agent();
     until("the agent is connected", || {
         let sessions = law.get("/v1/sessions").expect(200).json();
         sessions["items"].as_array().unwrap().first().cloned()

@@ -266,7 +266,7 @@ fn a_server_that_stays_away_leaves_an_archive_that_is_named() {
 #[test]
 fn a_killed_server_is_told_in_plain_words() {
     let mut scene = Scene::new();
-    let mut agent = scene.node.spawn(&["agent", "run"]);
+    let mut agent = scene.node.spawn_agent();
     eventually(|| scene.server.admin(&["node", "show", "anna"])["agent_connected"] == true);
     scene.server.kill9();
     agent.wait_to_say("the server ended the connection without a word; it may have stopped");

@@ -90,7 +90,7 @@ fn names_of_any_bytes_are_listed_compared_downloaded_and_restored() {
         let path = format!("/v1/nodes/web-1/content?filespace={space}&path={wrong}");
         service.root.get(&path).expect(status);
     }
-    let _agent = node.spawn(&["agent", "run"]);
+    let _agent = node.spawn_agent();
     let to = service.scratch.join("restored");
     let order = json!({ "node": "web-1", "filespace": space, "paths": [path], "to": to });
     let ordered = service.root.post("/v1/restores", &order).expect(201).json();

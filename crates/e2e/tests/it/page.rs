@@ -131,7 +131,7 @@ impl Stage {
 
     /// Starts the agent of the first node.
     fn agent(&self) -> Process {
-        self.nodes[0].spawn(&["agent", "run"])
+        self.nodes[0].spawn_agent()
     }
 
     /// Returns the filespace of the first node that has the tree, and the path of the tree in it.

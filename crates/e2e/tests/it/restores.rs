@@ -63,7 +63,7 @@ fn files_are_restored_at_their_node_by_a_request() {
     let before = manifest(&tree);
     fs::remove_dir_all(tree.join("folder-00")).unwrap();
     node.backup(&tree, &["--confirm-expire"]).expect(&[0]);
-    let agent = node.spawn(&["agent", "run"]);
+    let agent = node.spawn_agent();
     let (space, inside) = place(&service, &tree);
     let order = json!({ "node": "web-1", "filespace": space, "paths": [inside], "at": between });
     let made = service.root.post("/v1/restores", &order).expect(201).json();

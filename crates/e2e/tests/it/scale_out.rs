@@ -178,7 +178,7 @@ fn progress_is_told_to_an_administrator_at_another_server() {
     let Some(fleet) = Fleet::new() else { return };
     let other = fleet.join("other");
     plant_files(&fleet.scene.tree.join("more"), 24, 1 << 20, 7);
-    let _agent = fleet.scene.node.spawn(&["agent", "run"]);
+    let _agent = fleet.scene.node.spawn_agent();
     let tree = fleet.scene.tree.to_str().unwrap();
     let words = ["run", "--json", "anna", "--", "backup", "--limit-rate-send=1M", tree];
     let mut run = other.spawn_admin(&words);
@@ -217,7 +217,7 @@ fn a_copied_node_is_refused_at_another_server_too() {
         let done = fleet.scene.server.spawn_admin(&words).wait().expect(&[0]).json_lines();
         assert_eq!(done.last().unwrap()["state"], "completed", "{done:?}");
     };
-    let first = fleet.scene.node.spawn(&["agent", "run"]);
+    let first = fleet.scene.node.spawn_agent();
     run_true();
     let copy = at_other("copy");
     let second = start_with_home(&copy, &["agent", "run"]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::clock;
-use e2e::harness::{Node, Outcome, Process, Server, start_with_home};
+use e2e::harness::{Node, Outcome, Server, start_with_home};
 use e2e::scratch::Scratch;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -17,11 +17,6 @@ use crate::scene::plant_files;
 
 /// Time within which something must have happened that needs a minute at most.
 const PATIENCE: Duration = Duration::from_secs(180);
-
-/// Starts the node's agent. Lines of the log that nobody reads are dropped with it.
-fn agent(node: &Node) -> Process {
-    node.spawn(&["agent", "run"])
-}
 
 /// Runs `admin run --json` with these words.
 fn try_run(server: &Server, words: &[&str]) -> Outcome {
@@ -84,7 +79,7 @@ fn an_action_runs_at_once_and_its_result_is_kept() {
     let node = Node::enrol(&server, "web-01");
     let tree = scratch.folder("tree");
     std::fs::write(tree.join("file"), b"content").expect("is written");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let tree_text = tree.to_str().expect("is text");
     let outcome = try_run(&server, &["web-01", "--", "backup", tree_text]).expect(&[0]);
     let event = result(&outcome);
@@ -120,14 +115,14 @@ fn a_task_outlives_its_agent_and_is_reported_by_the_next_one() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let first = agent(&node);
+    let first = node.spawn_agent();
     let file = scratch.join("runs");
     let command = format!("echo run >> {}; sleep 5; exit 0", file.display());
     start_command(&server, &["web-01"], &command);
     wait_until("the task begins", || !lines(&file).is_empty());
     drop(first.kill9());
     wait_until("the server notices", || state(&events(&server, &[])[0]) == "severed");
-    let _second = agent(&node);
+    let _second = node.spawn_agent();
     wait_until("the event ends", || state(&events(&server, &[])[0]) == "completed");
     assert_eq!(lines(&file), ["run"], "the task ran once");
 
@@ -151,7 +146,7 @@ fn wildcards_of_an_action_stand_for_files_of_the_node() {
     for name in ["a.c", "b.c", "c.o", "*.o"] {
         std::fs::write(tree.join(name), name).expect("is written");
     }
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let at = |pattern: &str| format!("{}/{pattern}", tree.display());
     let sent = |work: &str, pattern: &str| {
         let outcome = try_run(&server, &["web-01", "--", work, &at(pattern)]).expect(&[0]);
@@ -180,7 +175,7 @@ fn a_signal_ends_only_the_look_at_an_action() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let look = server.spawn_admin(&["run", "web-01", "--", "command", "sleep 100"]);
     let now = || events(&server, &[]).first().map(|event| state(event).to_owned());
     wait_until("the task begins", || {
@@ -200,7 +195,7 @@ fn the_look_at_an_action_goes_on_when_the_server_is_back() {
     let scratch = Scratch::new();
     let mut server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let look = server.spawn_admin(&["run", "web-01", "--", "command", "sleep 8; echo all done"]);
     wait_until("the task begins", || {
         events(&server, &[])
@@ -259,7 +254,7 @@ fn work_is_cancelled_while_it_runs_and_before_it_begins() {
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
     let away = Node::enrol(&server, "web-02");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let file = scratch.join("runs");
     let command = format!("echo run >> {}; sleep 100", file.display());
     start_command(&server, &["web-01", "web-02"], &command);
@@ -269,7 +264,7 @@ fn work_is_cancelled_while_it_runs_and_before_it_begins() {
     let event = || events(&server, &["--node", "web-01"]).remove(0);
     wait_until("the task ends", || state(&event()) == "failed");
     assert_eq!(event()["reason"], "cancelled by an administrator");
-    let _late = agent(&away);
+    let _late = away.spawn_agent();
     let event = || events(&server, &["--node", "web-02"]).remove(0);
     wait_until("the event ends", || state(&event()) == "failed");
     assert_eq!(event()["reason"], "cancelled by an administrator");
@@ -286,7 +281,7 @@ fn an_agent_does_not_hold_up_the_stop_of_the_server() {
     let scratch = Scratch::new();
     let mut server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     let began = clock::now();
     server.terminate().expect(&[0]);
@@ -302,7 +297,7 @@ fn what_a_node_forbids_stays_forbidden() {
     let mut text = std::fs::read_to_string(&config).expect("is read");
     text.push_str("[agent]\ncommands = [\"true\"]\nrestores = false\ncommands_around = false\n");
     std::fs::write(&config, text).expect("is written");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let reason = |words: &[&str]| {
         let event = result(&try_run(&server, &[&["web-01", "--"], words].concat()));
         (state(&event).to_owned(), event["reason"].as_str().unwrap_or_default().to_owned())
@@ -405,7 +400,7 @@ fn a_schedule_names_its_nodes_and_a_node_its_schedules() {
         .says("there is no node web-99");
     // The node's own users see it, too, when the agent has received it.
     let of = |node: &Node| node.run(&["agent", "schedules", "--json"]).expect(&[0]).json_lines();
-    let _agents = [agent(&nodes[0]), agent(&nodes[1])];
+    let _agents = [nodes[0].spawn_agent(), nodes[1].spawn_agent()];
     wait_until("the node knows its schedule", || !of(&nodes[0]).is_empty());
     let known = of(&nodes[0]);
     assert_eq!((known.len(), &known[0]["schedule"]), (1, &"nightly".into()));
@@ -501,7 +496,7 @@ fn a_run_shows_each_result_as_it_ends_and_says_who_waits() {
     for name in ["web-01", "web-02", "web-03"] {
         server.admin(&["node", "set", name, "--label", "web"]);
     }
-    let _agent = agent(&nodes[0]);
+    let _agent = nodes[0].spawn_agent();
     server.admin(&["node", "lock", "web-03"]);
     wait_until("the agent is connected", || {
         server.admin(&["node", "show", "web-01"])["agent_connected"] == true
@@ -520,7 +515,7 @@ fn a_run_shows_each_result_as_it_ends_and_says_who_waits() {
     };
     assert_eq!((&first["node"], state(&first)), (&"web-01".into(), "completed"), "{first}");
     // The other node has not begun.
-    let _second = agent(&nodes[1]);
+    let _second = nodes[1].spawn_agent();
     run.wait()
         .expect(&[0])
         .says("Left out, because they are locked: 1 node: web-03.")
@@ -615,7 +610,7 @@ fn progress_is_told_while_somebody_looks() {
     let node = Node::enrol(&server, "web-01");
     let tree = scratch.folder("tree");
     plant_files(&tree, 24, 1 << 20, 7);
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let tree = tree.to_str().expect("is text");
     let words = ["run", "--json", "web-01", "--", "backup", "--limit-rate-send=1M", tree];
     let mut run = server.spawn_admin(&words);
@@ -649,7 +644,7 @@ fn a_report_that_is_refused_does_not_hold_up_the_others() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let first = agent(&node);
+    let first = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     drop(first.kill9());
     let status = node.run(&["agent", "status", "--json"]).expect(&[0]).json_lines().remove(0);
@@ -662,7 +657,7 @@ fn a_report_that_is_refused_does_not_hold_up_the_others() {
     claim["closes"] = 1.into();
     std::fs::write(event.join("event.json"), claim.to_string()).expect("is written");
     std::fs::remove_file(event.join("confirmed")).expect("it was confirmed");
-    let second = agent(&node);
+    let second = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     wait_until("the report is set aside", || event.join("confirmed").is_file());
     let said = second.kill9().stderr;
@@ -679,7 +674,7 @@ fn an_event_that_is_paused_before_it_begins_is_held() {
     start_command(&server, &["web-01"], &format!("echo run >> {}", file.display()));
     let action = last_action(&server);
     server.admin(&["event", "pause", &action]);
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     // Other work shows that the agent is there.
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     let held = || events(&server, &["--schedule", &action]).remove(0);
@@ -703,7 +698,7 @@ fn a_further_attempt_is_made_though_the_schedule_has_changed() {
     let retries = ["--zone", "UTC", "--retries", "2", "--retry-pause", "1m"];
     server.admin(&[&define[..], &timing, &retries].concat());
     server.admin(&["schedule", "associate", "once", "--node", "web-01"]);
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let event = || events(&server, &[]).into_iter().next();
     wait_until("the first attempt fails", || event().is_some_and(|one| state(&one) == "failed"));
     let before = event().expect("exists");

@@ -268,7 +268,7 @@ fn an_agent_follows_its_settings_without_a_restart() {
     let node = Node::enrol(&server, "web-01");
     server.admin(&["optionset", "define", "AGENTS", "--option", "agent-log-days=3"]);
     assign(&server, "web-01", "AGENTS");
-    let agent = node.spawn(&["agent", "run"]);
+    let agent = node.spawn_agent();
     let run = |command: &str| {
         let words = ["run", "--json", "web-01", "--", "command", command];
         server.spawn_admin(&words).wait().json_lines().pop().expect("a result")
@@ -332,7 +332,7 @@ fn an_agent_that_polls_is_not_away_after_a_restart_of_the_server() {
     let enrolled = fs::read_to_string(&path).expect("the node is enrolled");
     let agent = "[agent]\nmode = \"polling\"\npoll_minutes = 60\n";
     fs::write(&path, format!("{enrolled}\n{agent}")).expect("is written");
-    let agent = node.spawn(&["agent", "run"]);
+    let agent = node.spawn_agent();
     let shown = |server: &Server| server.admin(&["node", "show", "web-01"]);
     let end = clock::now() + PATIENCE;
     let before = loop {
@@ -379,7 +379,7 @@ fn an_option_of_a_schedule_comes_before_force() {
     assign(&server, "web-01", "NONE");
     let tree = scratch.folder("tree");
     let tree_text = tree.to_str().expect("text");
-    let _agent = node.spawn(&["agent", "run"]);
+    let _agent = node.spawn_agent();
     let sent = |name: &str, options: &[&str]| {
         fs::write(tree.join(name), text(name)).expect("is written");
         let words = [&["run", "--json", "web-01", "--", "backup", tree_text], options].concat();

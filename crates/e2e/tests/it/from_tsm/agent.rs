@@ -9,7 +9,7 @@ use crate::fleet::eventually;
 #[test]
 fn an_agent_that_cannot_run_is_told() {
     let site = Site::new(0);
-    let _agent = site.scene.node.spawn(&["agent", "run"]);
+    let _agent = site.scene.node.spawn_agent();
     let is_connected =
         || site.scene.server.admin(&["node", "show", "anna"])["agent_connected"] == true;
     assert!(eventually(is_connected));

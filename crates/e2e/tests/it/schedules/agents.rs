@@ -11,8 +11,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use super::{
-    agent, events, keeper, last_action, lines, run_command, start_command, state, try_run,
-    wait_until,
+    events, keeper, last_action, lines, run_command, start_command, state, try_run, wait_until,
 };
 use crate::scene::plant_files;
 
@@ -33,7 +32,7 @@ fn a_copied_node_begins_nothing_while_the_first_one_lives() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let first = agent(&node);
+    let first = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     let copy = scratch.join("copy");
     copy_folder(node.home(), &copy);
@@ -62,7 +61,7 @@ fn a_copied_node_begins_nothing_while_the_first_one_lives() {
 
     // The same agent comes back at once, and the copy is admitted once the first one is gone.
     drop(first.kill9());
-    let again = agent(&node);
+    let again = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     drop(again.kill9());
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
@@ -76,7 +75,7 @@ fn an_event_that_ran_while_the_server_was_away_has_a_start() {
     let scratch = Scratch::new();
     let mut server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let file = scratch.join("runs");
     let command = format!("echo run >> {}", file.display());
     let define = ["schedule", "define", "soon", "--action", "command", "--object", &command];
@@ -107,7 +106,7 @@ fn a_command_runs_while_a_backup_waits_for_the_server() {
     let mut server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
     node.wait_by_default();
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let file = scratch.join("runs");
     let command = format!("echo run >> {}", file.display());
     let soon = jiff::Timestamp::now() + Duration::from_secs(30);
@@ -143,7 +142,7 @@ fn nothing_starts_in_a_blackout() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let now = jiff::Timestamp::now();
     let shown = |at: jiff::Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S").to_string();
     let soon = shown(now + Duration::from_secs(20));
@@ -175,7 +174,7 @@ fn a_node_shows_whether_its_agent_is_connected() {
     let node = Node::enrol(&server, "web-01");
     let is_connected = || server.admin(&["node", "show", "web-01"])["agent_connected"] == true;
     assert!(!is_connected());
-    let running = agent(&node);
+    let running = node.spawn_agent();
     wait_until("the agent is connected", is_connected);
     let listed = server.spawn_admin(&["node", "list"]).wait().expect(&[0]);
     assert!(listed.stdout.contains("connected"), "{listed}");
@@ -188,7 +187,7 @@ fn a_pause_is_confirmed_by_the_node() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let file = scratch.join("runs");
     start_command(&server, &["web-01"], &format!("echo run >> {}; sleep 1000", file.display()));
     wait_until("the task begins", || !lines(&file).is_empty());
@@ -212,7 +211,7 @@ fn a_pause_counts_whenever_it_comes() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     // The first pauses come before the node knows of the event, the last ones when it works.
     for turn in 0..6 {
         let tree = scratch.folder(&format!("tree-{turn}"));
@@ -244,7 +243,7 @@ fn a_backup_ends_when_its_keeper_is_killed() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let tree = scratch.folder("tree");
     plant_files(&tree, 8, 256 << 10, 1);
     let tree = tree.to_str().expect("is text");
@@ -265,7 +264,7 @@ fn a_task_is_ended_after_its_maximum_duration() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let words = ["web-01", "--duration-max", "1m", "--", "command", "sleep 1000"];
     let failed = try_run(&server, &words).json_lines().pop().expect("a result");
     assert_eq!(state(&failed), "failed");

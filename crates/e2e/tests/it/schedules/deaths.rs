@@ -18,7 +18,7 @@ use e2e::scratch::Scratch;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{agent, events, lines, state, wait_until};
+use super::{events, lines, state, wait_until};
 use crate::chaos::{seed, setting};
 
 /// Name of the schedule that runs a command, and of the one that backs up.
@@ -100,14 +100,14 @@ fn no_event_is_lost_or_runs_twice_and_everything_is_restorable() {
     define(&server, BACKUPS, "incremental", tree.folder.to_str().expect("is text"));
     let count = usize::try_from(count).expect("a small number");
     let nodes: Vec<Node> = (0..count).map(|number| enrol(&server, number)).collect();
-    let mut agents: Vec<Process> = nodes.iter().map(agent).collect();
+    let mut agents: Vec<Process> = nodes.iter().map(Node::spawn_agent).collect();
     let end = clock::now() + Duration::from_secs(secs);
     while clock::now() < end {
         tree.grow();
         clock::pause(PAUSE);
         let victim = random.below(u32::try_from(count).expect("a small number")) as usize;
         agents.remove(victim).kill9();
-        agents.insert(victim, agent(&nodes[victim]));
+        agents.insert(victim, nodes[victim].spawn_agent());
         if random.below(5) == 0 {
             server.kill9();
             clock::pause(Duration::from_millis(u64::from(random.below(4000))));

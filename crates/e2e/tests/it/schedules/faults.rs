@@ -7,7 +7,7 @@ use e2e::harness::{Node, Server};
 use e2e::scratch::Scratch;
 use rustix::process::Signal;
 
-use super::{agent, events, lines, result, run_command, start_command, state, try_run, wait_until};
+use super::{events, lines, result, run_command, start_command, state, try_run, wait_until};
 
 /// Number of commands at once: more than any queue of the agent or of its line holds.
 const BURST: usize = 90;
@@ -25,7 +25,7 @@ fn a_burst_of_orders_is_carried_out_and_reported() {
         }
     };
     order(BURST / 2);
-    let running = agent(&node);
+    let running = node.spawn_agent();
     order(BURST / 2);
     wait_until("the burst", || lines(&file).len() == BURST);
     let completed = || events(&server, &["--state", "completed"]).len();
@@ -40,7 +40,7 @@ fn what_a_node_forbids_holds_at_once() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     let mut file = OpenOptions::new().append(true).open(node.home().join("client.toml")).unwrap();
     file.write_all(b"\n[agent]\ncommands = \"none\"\n").unwrap();
@@ -54,7 +54,7 @@ fn what_a_node_forbids_holds_though_its_file_has_a_mistake() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     // An agent that starts with a mistake in the file ends.
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     let config = node.home().join("client.toml");
@@ -86,7 +86,7 @@ fn a_damaged_record_does_not_end_the_agent() {
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
     let file = scratch.join("runs");
-    let running = agent(&node);
+    let running = node.spawn_agent();
     run_command(&server, "web-01", &format!("echo run >> {}", file.display()));
     drop(running.kill9());
     let records = node.home().join("agent/events");
@@ -94,7 +94,7 @@ fn a_damaged_record_does_not_end_the_agent() {
     fs::write(record.join("event.json"), b"x").unwrap();
     fs::write(record.join("attempt-1/outcome.json"), b"").unwrap();
     fs::write(records.join("stray"), b"").unwrap();
-    let _next = agent(&node);
+    let _next = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     assert_eq!(lines(&file), ["run"], "nothing is repeated because its record is damaged");
     node.run(&["agent", "status"]).expect(&[0]);
@@ -106,7 +106,7 @@ fn a_record_that_cannot_be_read_does_not_hold_up_other_work() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let running = agent(&node);
+    let running = node.spawn_agent();
     for _ in 0..3 {
         run_command(&server, "web-01", "true");
     }
@@ -123,7 +123,7 @@ fn a_record_that_cannot_be_read_does_not_hold_up_other_work() {
             fs::remove_file(record.join("attempt-1/outcome.json")).unwrap();
         }
     }
-    let _next = agent(&node);
+    let _next = node.spawn_agent();
     assert_eq!(state(&run_command(&server, "web-01", "true")), "completed");
     node.run(&["agent", "status"]).expect(&[0]).says("its record cannot be read");
 }
