@@ -43,6 +43,17 @@ impl Command {
     }
 }
 
+/// Makes a command that changes something and asks nothing before it.
+pub(super) const fn command(
+    verb: &'static str,
+    noun: &'static str,
+    parameters: &'static [Parameter],
+    translate: fn(&Request) -> Result<Plan, Message>,
+    becomes: &'static str,
+) -> Command {
+    Command { verb, noun, parameters, action: Action::Order(translate), becomes, question: "" }
+}
+
 /// A command with the values of its parameters.
 #[derive(Debug)]
 pub struct Request {

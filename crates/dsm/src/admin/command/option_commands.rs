@@ -1,6 +1,6 @@
 //! Commands that change option sets.
 
-use super::definition::{Action, Command, Request};
+use super::definition::{Command, Request, command};
 use super::parameter::{Noun, Parameter, ValueKind, may, need};
 use super::plan::{Line, Plan, Work};
 use crate::admin::message::{Message, ReturnCode};
@@ -10,16 +10,6 @@ use crate::{options, selection};
 const SET: Parameter = need("option_set_name", ValueKind::One(Noun::OptionSet));
 const STATEMENTS: &str =
     "statements stand in a file: 'holdfast admin optionset update SET --statements FILE'";
-
-const fn command(
-    verb: &'static str,
-    noun: &'static str,
-    parameters: &'static [Parameter],
-    translate: fn(&Request) -> Result<Plan, Message>,
-    becomes: &'static str,
-) -> Command {
-    Command { verb, noun, parameters, action: Action::Order(translate), becomes, question: "" }
-}
 
 pub(super) static COMMANDS: &[Command] = &[
     command(

@@ -1,7 +1,7 @@
 //! Commands that change policy. A domain of Holdfast has one draft; each name of a policy set but
 //! ACTIVE means this draft.
 
-use super::definition::{Action, Command, Request};
+use super::definition::{Command, Request, command};
 use super::parameter::{Noun, Parameter, ValueKind, may, need};
 use super::plan::{Line, Plan, Work};
 use crate::admin::abbreviation::stands_for;
@@ -45,16 +45,6 @@ const COPY_GROUP: [Parameter; 18] = [
     may("RETMin", ValueKind::Number),
     DESCRIPTION,
 ];
-
-const fn command(
-    verb: &'static str,
-    noun: &'static str,
-    parameters: &'static [Parameter],
-    translate: fn(&Request) -> Result<Plan, Message>,
-    becomes: &'static str,
-) -> Command {
-    Command { verb, noun, parameters, action: Action::Order(translate), becomes, question: "" }
-}
 
 pub(super) static COMMANDS: &[Command] = &[
     command(

@@ -6,7 +6,7 @@
 mod timing;
 
 use self::timing::{TIMES, times};
-use super::definition::{Action, Command, Request};
+use super::definition::{Command, Request, command};
 use super::parameter::{Noun, Parameter, ValueKind, may, need};
 use super::plan::{Line, Plan, Work};
 use crate::admin::abbreviation::stands_for;
@@ -67,16 +67,6 @@ const fn joined(first: [Parameter; 2]) -> [Parameter; 12 + TIMES.len()] {
         index += 1;
     }
     all
-}
-
-const fn command(
-    verb: &'static str,
-    noun: &'static str,
-    parameters: &'static [Parameter],
-    translate: fn(&Request) -> Result<Plan, Message>,
-    becomes: &'static str,
-) -> Command {
-    Command { verb, noun, parameters, action: Action::Order(translate), becomes, question: "" }
 }
 
 pub(super) static COMMANDS: &[Command] = &[

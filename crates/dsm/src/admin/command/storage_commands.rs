@@ -1,6 +1,6 @@
 //! Commands about stored data, pools, volumes, libraries, the catalogue, and work under way.
 
-use super::definition::{Action, Command, Request};
+use super::definition::{Action, Command, Request, command};
 use super::parameter::{Noun, Parameter, ValueKind, WAIT, may, need};
 use super::plan::{Line, Plan, Program, Work};
 use crate::admin::abbreviation::stands_for;
@@ -16,16 +16,6 @@ const BARCODES: &str = "volumes are found by their barcodes";
 const LABEL_CHECK: Parameter =
     may("CHECKLabel", ValueKind::Text).accepted("labels are checked when volumes are mounted");
 const WAIT_TIME: Parameter = may("WAITTime", ValueKind::Text).accepted("no operator is waited for");
-
-const fn command(
-    verb: &'static str,
-    noun: &'static str,
-    parameters: &'static [Parameter],
-    translate: fn(&Request) -> Result<Plan, Message>,
-    becomes: &'static str,
-) -> Command {
-    Command { verb, noun, parameters, action: Action::Order(translate), becomes, question: "" }
-}
 
 const fn program(
     verb: &'static str,
