@@ -150,9 +150,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     if args.dry_run {
         return plan(&options, matches.unmatched, (BringBack::Restore, &args.link), context);
     }
-    let mut report = restore(&options, &args.link, context)?;
-    report.failed += matches.unmatched.len() as u64;
-    report.failures.splice(..0, matches.unmatched);
+    let report = restore(&options, matches.unmatched, &args.link, context)?;
     show(&report, BringBack::Restore, context);
     if args.link.reading.is_none() && !args.link.limits.is_given() {
         super::baseline::compare_restore(&options, &report, context);
@@ -228,17 +226,21 @@ impl PathChoice<'_> {
     }
 }
 
-/// Restores, with a display of the progress.
+/// Restores, with a display of the progress. Patterns that nothing matches count as failed.
 pub(super) fn restore(
     options: &RestoreOptions,
+    unmatched: Vec<Failure>,
     link: &LinkArgs,
     context: &Context,
 ) -> Result<RestoreReport, CommandError> {
     let next = "run the same command again: what is restored is skipped";
-    context.watch(link, |client, progress| {
+    let mut report = context.watch(link, |client, progress| {
         let done = client.restore(options, progress);
         done.map_err(|error| report::interrupted_reading(error, progress, next))
-    })
+    })?;
+    report.failed += unmatched.len() as u64;
+    report.failures.splice(..0, unmatched);
+    Ok(report)
 }
 
 /// Shows what a restore would do. Returns the exit code.

@@ -78,9 +78,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         let what = (BringBack::Retrieve, &args.link);
         return restore::plan(&options, matches.unmatched, what, context);
     }
-    let mut report = restore::restore(&options, &args.link, context)?;
-    report.failed += matches.unmatched.len() as u64;
-    report.failures.splice(..0, matches.unmatched);
+    let report = restore::restore(&options, matches.unmatched, &args.link, context)?;
     restore::show(&report, BringBack::Retrieve, context);
     Ok(report.exit_code())
 }
