@@ -35,12 +35,7 @@ impl Provider {
     /// Registers a person with these roles, and returns the person with a key.
     #[track_caller]
     pub(crate) fn person(&self, login: &str, roles: &[&str]) -> Caller {
-        let file = self.scratch.join(&format!("password of {login}"));
-        fs::write(&file, PASSWORD).unwrap();
-        let file = file.to_str().unwrap();
-        let mut arguments = vec!["user", "add", login, "--password-file", file];
-        roles.iter().for_each(|role| arguments.extend(["--role", role]));
-        self.server.admin(&arguments);
+        register_person(&self.server, &self.scratch, login, roles);
         self.key(login, "full", &[])
     }
 
@@ -565,6 +560,17 @@ fn guesses_of_a_second_factor_elsewhere_do_not_lock_the_owner_out() {
     assert!(statuses.contains(&429), "{statuses:?}");
     let looked_at = sign_in(&service.stranger, "000000").expect(401).json();
     assert_eq!(looked_at["code"], "second-factor-needed");
+}
+
+/// Registers a person with these roles, and with [`PASSWORD`].
+#[track_caller]
+pub(crate) fn register_person(server: &Server, scratch: &Scratch, login: &str, roles: &[&str]) {
+    let file = scratch.join(&format!("password of {login}"));
+    fs::write(&file, PASSWORD).unwrap();
+    let file = file.to_str().unwrap();
+    let mut arguments = vec!["user", "add", login, "--password-file", file];
+    roles.iter().for_each(|role| arguments.extend(["--role", role]));
+    server.admin(&arguments);
 }
 
 /// Sets a second factor up for the person who calls. Returns its secret, and the code that is used

@@ -17,11 +17,10 @@ use e2e::harness::{
 use e2e::scratch::Scratch;
 use serde_json::{Value, json};
 
-use crate::api::fields;
+use crate::api::{PASSWORD, fields, register_person};
 use crate::scene::{file_name, plant_files};
 use crate::tape::tgt::{self, Tgt};
 
-const PASSWORD: &str = "correct horse battery";
 /// Content of a file whose name is not UTF-8.
 const ODD: &[u8] = b"a file with an odd name";
 const LOOK: Duration = Duration::from_millis(100);
@@ -119,12 +118,7 @@ impl Stage {
     /// Registers a person with these roles, and returns the person with a key.
     #[track_caller]
     fn person(&self, login: &str, roles: &[&str]) -> Caller {
-        let file = self.scratch.join(&format!("password of {login}"));
-        fs::write(&file, PASSWORD).unwrap();
-        let file = file.to_str().unwrap();
-        let mut arguments = vec!["user", "add", login, "--password-file", file];
-        roles.iter().for_each(|role| arguments.extend(["--role", role]));
-        self.server.admin(&arguments);
+        register_person(&self.server, &self.scratch, login, roles);
         let made = self.server.admin(&["key", "add", "--user", login, "--kind", "full"]);
         self.root.with_key(made["token"].as_str().unwrap())
     }
