@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::actor::SERVER;
 use catalog::{AlertChanges, AlertFilter, AlertRow, Day, EventRow, NoticeRow, Write};
 use model::ServerTime;
 use store::folder::AlertSettings;
@@ -196,7 +197,7 @@ fn forget(store: &Store, now: ServerTime) -> Result<(), StoreError> {
         let details = format!("{channel} to {address}: {subject}; {error}");
         let event = EventRow {
             time: now,
-            actor: "server".to_owned(),
+            actor: SERVER.to_owned(),
             what: "notice given up".to_owned(),
             details,
         };

@@ -135,7 +135,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 async fn note_user(mut request: Request, next: Next) -> Response {
     let connection = request.extensions().get::<UdsConnectInfo>();
     if let Some(connection) = connection {
-        let administrator = store::domains::ADMINISTRATOR;
+        let administrator = catalog::actor::ADMINISTRATOR;
         let name = match connection.peer_cred {
             Some(user) => format!("{administrator} (uid {})", user.uid()),
             None => administrator.to_owned(),

@@ -14,6 +14,7 @@
 //! 2. A page row and its digest row are written by the same batch.
 //! 3. Numbers of nodes, filespaces, packs, pools and volumes are never given twice.
 
+pub mod actor;
 mod alerts;
 mod amounts;
 mod answers;

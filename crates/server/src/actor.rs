@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use catalog::NodeSight;
+use catalog::actor::ADMINISTRATOR;
 use model::{DomainId, NodeId};
-use store::domains::ADMINISTRATOR;
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
 

@@ -4,6 +4,7 @@ mod simulation;
 
 pub use simulation::{Simulation, simulate_by_node};
 
+use catalog::actor::ADMINISTRATOR;
 use catalog::{Amount, DomainDetails, EventRow, Node};
 use model::ServerTime;
 use policy::{
@@ -279,9 +280,6 @@ fn differences(before: &DomainDetails, after: &DomainDetails) -> Changes {
     changes.compare("warning", percent(before), percent(after));
     changes
 }
-
-/// Actor of events that an administrator causes.
-pub const ADMINISTRATOR: &str = "administrator";
 
 /// Adds an event to the audit trail, with the administrator as its actor.
 pub fn note(store: &Store, time: ServerTime, what: &str, details: &str) -> Result<(), StoreError> {

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use catalog::actor::SERVER;
 use catalog::{Catalog, CatalogError, CommitError, EventRow, PackRow, PackState, Write};
 use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime};
 use pool::{Numbers, PackRecord, PoolSpec, Pools};
@@ -488,7 +489,7 @@ impl Store {
 
     /// Adds an action of the server itself to the audit trail.
     pub fn record(&self, what: &str, details: String) -> Result<(), StoreError> {
-        let (actor, what) = ("server".to_owned(), what.to_owned());
+        let (actor, what) = (SERVER.to_owned(), what.to_owned());
         let event = EventRow { time: sys::clock::now(), actor, what, details };
         let written = self.catalog.commit(vec![Write::AddEvent(event)]);
         written.map_err(StoreError::from)

@@ -16,6 +16,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use catalog::actor::{ADMINISTRATOR, SERVER};
 use catalog::{EventRow, Write};
 use model::ServerTime;
 use policy::clock_guard::{self, Discrepancy, Reading, Record, Start, Verdict};
@@ -28,8 +29,6 @@ use crate::store::trusted_time::SEEN;
 /// Mark with the number of the start of the machine, and mark with the moment of that start.
 const START_TAG: &str = "clock start";
 const START_MOMENT: &str = "clock start moment";
-/// Actor of events that the server raises by itself.
-const SERVER: &str = "server";
 /// Number of microseconds after which the record is written again.
 const KEEP_MICROS: i64 = 600_000_000;
 const HOUR_MICROS: i64 = 3_600_000_000;
@@ -136,7 +135,7 @@ fn confirm_at(store: &Store, clocks: &Clocks) -> Result<(), StoreError> {
             Refusal { discrepancy }.jump()
         }
     };
-    note(store, "administrator", "clock confirmed", details)
+    note(store, ADMINISTRATOR, "clock confirmed", details)
 }
 
 fn read() -> Clocks {

@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::StoreError;
+use catalog::actor::SERVER;
 use catalog::{
     Day, Ending, EventRow, ExpiryState, Filespace, Node, PageKey, PageSpan, VersionKey, VersionRow,
     Write,
@@ -246,7 +247,7 @@ impl Round<'_> {
         let node = &target.node.name;
         EventRow {
             time: self.order.now,
-            actor: "server".to_owned(),
+            actor: SERVER.to_owned(),
             what: "versions expired".to_owned(),
             details: format!(
                 "{} of {} of node {node}, filespace {filespace}",

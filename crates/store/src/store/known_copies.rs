@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use catalog::actor::SERVER;
 use catalog::{Catalog, CatalogError, EventRow, Write};
 use model::PackNumber;
 
@@ -113,7 +114,7 @@ impl Store {
         }
         if begins {
             warn(copy);
-            let (actor, what) = ("server".to_owned(), OLDER.to_owned());
+            let (actor, what) = (SERVER.to_owned(), OLDER.to_owned());
             let details = format!("older than its copy {copy} in the pools; the server is held");
             let event = EventRow { time: sys::clock::now(), actor, what, details };
             writes.push(Write::AddEvent(event));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use catalog::actor::SERVER;
 use catalog::{Catalog, EventRow, VolumeAccess, VolumeRow, Write};
 use model::{PackNumber, PoolId};
 use pool::Shelf;
@@ -22,9 +23,6 @@ use crate::folder::error::OpenError;
 const SCHEME: &str = "tape:";
 /// Folder of the stage, in the server's folder.
 const STAGE: &str = "stage";
-/// Actors in the audit trail.
-pub(crate) const SERVER: &str = "server";
-pub(crate) const ADMINISTRATOR: &str = "administrator";
 
 /// Returns the name of the library of the pool at `url`; `None` for a pool that is not on volumes.
 pub(crate) fn library_of(url: &str) -> Option<&str> {

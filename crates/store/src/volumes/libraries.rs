@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use catalog::LibraryRow;
+use catalog::actor::ADMINISTRATOR;
 use format::volume::VolumeName;
 use tape::address::Address;
 use tape::library::{Library, LibraryError};
 
-use super::holdings::{ADMINISTRATOR, Volumes, library_of};
+use super::holdings::{Volumes, library_of};
 use super::listing::LibrarySummary;
 use super::site;
 use super::site::{Site, is_same};

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use catalog::actor::SERVER;
 use catalog::{
     ArchiveChange, ArchiveRow, EventRow, Filespace, Growth, Node, PageKey, PageSpan, Write,
 };
@@ -129,7 +130,7 @@ impl Round<'_> {
             let name = &node.name;
             writes.push(Write::AddEvent(EventRow {
                 time: self.order.now,
-                actor: "server".to_owned(),
+                actor: SERVER.to_owned(),
                 what: "archive copies expired".to_owned(),
                 details: format!("{count} of archive {number} of node {name}"),
             }));
