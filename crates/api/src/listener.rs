@@ -135,11 +135,8 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 async fn note_user(mut request: Request, next: Next) -> Response {
     let connection = request.extensions().get::<UdsConnectInfo>();
     if let Some(connection) = connection {
-        let administrator = catalog::actor::ADMINISTRATOR;
-        let name = match connection.peer_cred {
-            Some(user) => format!("{administrator} (uid {})", user.uid()),
-            None => administrator.to_owned(),
-        };
+        let user = connection.peer_cred.map(|user| user.uid());
+        let name = catalog::actor::administrator(user);
         request.extensions_mut().insert(LocalUser(name));
     }
     next.run(request).await

@@ -4,3 +4,11 @@
 pub const SERVER: &str = "server";
 /// An administrator of the server's machine.
 pub const ADMINISTRATOR: &str = "administrator";
+
+/// Returns the administrator with this user number; `None` if the system does not tell it.
+pub fn administrator(uid: Option<u32>) -> String {
+    match uid {
+        Some(uid) => format!("{ADMINISTRATOR} (uid {uid})"),
+        None => ADMINISTRATOR.to_owned(),
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::NodeSight;
-use catalog::actor::ADMINISTRATOR;
+use catalog::actor::administrator;
 use model::{DomainId, NodeId};
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
@@ -51,8 +51,6 @@ pub(crate) fn actor<T>(request: &Request<T>) -> String {
         return name.clone();
     }
     let connection = request.extensions().get::<UdsConnectInfo>();
-    match connection.and_then(|connection| connection.peer_cred) {
-        Some(user) => format!("{ADMINISTRATOR} (uid {})", user.uid()),
-        None => ADMINISTRATOR.to_owned(),
-    }
+    let user = connection.and_then(|connection| connection.peer_cred);
+    administrator(user.map(|user| user.uid()))
 }
