@@ -17,7 +17,7 @@ pub trait Policies {
     fn remove_domain(&self, domain: DomainId) -> Result<(), CatalogError>;
 
     /// The number of the domain's class called `name`, in upper or lower case. A name keeps its
-    /// number for ever; a new name gets a new number.
+    /// number for ever; a new name gets a number by chance, which no other class has.
     fn class_number(&self, domain: DomainId, name: &str) -> Result<ClassId, CatalogError>;
 
     /// Replaces the domain's draft, or removes it.

@@ -6,6 +6,9 @@ use policy::{PolicyDomain, PolicySet};
 use super::{Engine, Row, Sql, events, params, require, schedules};
 use crate::{CatalogError, EventRow, Follower, Policies};
 
+/// Number of draws after which there counts as no number that no class has.
+const DRAWS_MAX: u32 = 1_000;
+
 impl<E: Engine> Policies for E {
     fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError> {
         self.read(domains)
@@ -90,7 +93,12 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
     schedules::end_associations(sql, &Follower::Domain(domain))?;
     schedules::forget_domain(sql, domain)?;
     sql.execute("DELETE FROM policy_set WHERE domain = ?", &[&domain.0])?;
-    sql.execute("DELETE FROM class_number WHERE domain = ?", &[&domain.0])?;
+    // Versions of nodes that were in the domain may have the numbers of its classes. So no class gets
+    // one of these numbers again: the standard domain, which stays, has them under names that no
+    // class can have.
+    let keep = "UPDATE class_number SET domain = 1, name = '(removed) ' || CAST(id AS TEXT)
+                WHERE domain = ?";
+    sql.execute(keep, &[&domain.0])?;
     sql.execute("DELETE FROM domain_detail WHERE domain = ?", &[&domain.0])?;
     sql.execute("DELETE FROM person_role WHERE domain = ?", &[&domain.0])?;
     // Another domain may get the number. A key that was made for this one must not reach it: the
@@ -109,14 +117,23 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
     require(sql.execute(delete, &[&domain.0])?, "the domain")
 }
 
+/// Returns the number of a class. The program of a node sees the numbers of the classes of its
+/// domain. They must not tell how many classes others have, so each is drawn by chance.
 fn class_number(sql: &dyn Sql, domain: DomainId, name: &str) -> Result<ClassId, CatalogError> {
     let select = "SELECT id FROM class_number WHERE domain = ? AND lower(name) = ?";
     let lower = name.to_ascii_lowercase();
     if let Some(number) = sql.first(select, params![domain.0, lower], |row| row.get(0))? {
         return Ok(ClassId(number));
     }
-    let insert = "INSERT INTO class_number(domain, name) VALUES(?, ?) RETURNING id";
-    sql.one(insert, params![domain.0, name], |row| row.get(0)).map(ClassId)
+    let insert = "INSERT INTO class_number(id, domain, name) VALUES(?, ?, ?)
+                  ON CONFLICT(id) DO NOTHING RETURNING id";
+    for _ in 0..DRAWS_MAX {
+        let drawn = u16::from_le_bytes(sys::entropy::bytes()).max(1);
+        if let Some(number) = sql.first(insert, params![drawn, domain.0, name], |row| row.get(0))? {
+            return Ok(ClassId(number));
+        }
+    }
+    Err(CatalogError::Limit { what: "another class", limit: u64::from(u16::MAX) })
 }
 
 fn put_set(

@@ -130,6 +130,8 @@ macro_rules! conformance {
                 a_new_catalogue_has_the_standard_policy,
                 a_domain_is_made_once_and_goes_without_nodes,
                 a_class_keeps_its_number,
+                numbers_of_classes_are_drawn,
+                a_domain_with_classes_goes_and_comes_again,
                 a_draft_is_replaced_and_thrown_away,
                 an_activated_draft_is_the_active_set,
                 option_sets_are_stored_by_name,

@@ -58,10 +58,11 @@ Numbers that customers see tell nothing of others:
   counted, from 1, stay as they are and stay valid, in commands, scripts and addresses; they tell
   about how many others there were at that time.
 - Drills and sessions of nodes have numbers by chance, which are valid while they last.
-- Packs and management classes are numbered over all domains. Nothing shows these numbers to
-  customers, but the program of a node gets those of the packs that have its data and of the
-  classes of its domain, and a program that is changed could look at them. A class that its policy
-  has no longer is shown as `(removed)`, and messages about data that cannot be read name no pack.
+- Management classes have numbers by chance, but the first class of the domain `STANDARD`. Classes
+  that a server of an older version has made keep the numbers that it has counted.
+- Packs are numbered over all domains. Nothing shows these numbers to customers, but the program of
+  a node gets those of the packs that have its data, and a program that is changed could look at
+  them. Messages about data that cannot be read name no pack.
 - Events, requests for approval and alerts are numbered over all domains. Callers with a role
   everywhere get these numbers. Everybody else gets a *cover* in place of each.
 

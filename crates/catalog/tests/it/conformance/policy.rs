@@ -79,6 +79,37 @@ pub(crate) fn a_class_keeps_its_number(engine: &dyn Engine) {
     assert_ne!(catalog.class_number(other, "B").expect("another"), first);
 }
 
+/// Numbers in a row would tell each domain how many classes the others have.
+pub(crate) fn numbers_of_classes_are_drawn(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let number = |at: u16| {
+        let name = format!("CLASS{at}");
+        catalog.class_number(DomainId(1), &name).expect("a number").0
+    };
+    let numbers: Vec<u16> = (0..64).map(number).collect();
+    assert!(!numbers.contains(&0) && !numbers.contains(&1), "{numbers:?}");
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), numbers.len(), "each class has a number of its own");
+    assert_ne!(sorted, numbers, "the order tells nothing");
+    // By chance, all would be below this once in 2^64 runs of the test.
+    assert!(sorted.last().is_some_and(|last| *last >= 1 << 15), "{sorted:?}");
+}
+
+pub(crate) fn a_domain_with_classes_goes_and_comes_again(engine: &dyn Engine) {
+    let catalog = engine.open();
+    for _ in 0..3 {
+        let long = catalog.add_domain("LONG", NOW).expect("is made");
+        let [first, again] = ["B", "b"].map(|name| catalog.class_number(long.id, name));
+        assert_eq!(first.expect("a number"), again.expect("the same"));
+        assert!(long.active.named("STANDARD").is_some_and(|class| class.id != ClassId(1)));
+        catalog.remove_domain(long.id).expect("is removed");
+    }
+    assert_eq!(catalog.domains().expect("are listed").len(), 1);
+    assert_eq!(catalog.class_number(DomainId(1), "STANDARD").expect("a number"), ClassId(1));
+}
+
 pub(crate) fn a_draft_is_replaced_and_thrown_away(engine: &dyn Engine) {
     let catalog = engine.open();
     let draft_of = |catalog: &dyn Catalog| {
