@@ -18,6 +18,7 @@
 //! 4. Changes of packs are found by the number of their transaction: a transaction that had not
 //!    ended at the last query is read at the next query.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -309,6 +310,24 @@ impl Postgres {
             let packs = sql.all(select, &[&position], pack_change)?;
             Ok(PackChanges { generation, position: next, packs })
         })
+    }
+
+    /// Notes packs of which readers at this server needed data that no pool could read, for the
+    /// server that keeps house.
+    pub fn note_lost(&self, packs: &BTreeSet<PackNumber>) -> Result<(), CatalogError> {
+        let insert = "INSERT INTO counter(name, value) VALUES(?, ?) ON CONFLICT(name) DO NOTHING";
+        self.retry(|sql| {
+            packs.iter().try_for_each(|pack| {
+                let name = format!("lost pack {}", pack.0);
+                sql.execute(insert, params![name, pack.0]).map(drop)
+            })
+        })
+    }
+
+    /// Returns the packs that servers have noted since the last call.
+    pub fn take_lost(&self) -> Result<BTreeSet<PackNumber>, CatalogError> {
+        let delete = "DELETE FROM counter WHERE name LIKE 'lost pack %' RETURNING value";
+        self.retry(|sql| sql.all(delete, &[], |row| row.get(0).map(PackNumber)))
     }
 
     /// Removes old changes of packs.

@@ -1,5 +1,6 @@
 //! Several servers of one catalogue: their reservations, and the news that they get of each other.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use catalog::postgres::{Attendant, Beat, Postgres, SILENCE};
@@ -157,6 +158,20 @@ fn numbers_of_packs_are_nobody_elses_and_hold_the_horizon() {
     two.pass_pack_number(PackNumber(100)).expect("is done");
     two.pass_pack_number(PackNumber(50)).expect("is done");
     assert_eq!(two.take_pack_numbers(1).expect("is there").start, PackNumber(101));
+}
+
+#[test]
+fn packs_that_readers_have_noted_are_taken_once_at_any_server() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let ((one, _), (two, _)) = (enter(&engine, 1), enter(&engine, 2));
+    let packs = |numbers: &[u64]| numbers.iter().copied().map(PackNumber).collect::<BTreeSet<_>>();
+    assert_eq!(one.take_lost().expect("is told"), packs(&[]));
+    one.note_lost(&packs(&[7])).expect("is noted");
+    two.note_lost(&packs(&[4, 7])).expect("is noted");
+    assert_eq!(one.take_lost().expect("is told"), packs(&[4, 7]));
+    assert_eq!(two.take_lost().expect("is told"), packs(&[]));
+    let next = one.take_pack_numbers(1).expect("is there").start;
+    assert_eq!(next, PackNumber(1), "notes are no other counters");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Packs in which restores and downloads have found damage that no copy makes up for.
 //!
-//! 1. The reader notes the pack, and goes on.
+//! 1. The reader notes the pack, and goes on. A server that does not keep house hands its notes to
+//!    the one that does.
 //! 2. The regular work of the server that keeps house reads the pack again. A pack is
 //!    damaged if every pool that has it has lost data of it: a pool that does not answer has lost
 //!    nothing. While any pool is away, nothing is decided.
@@ -23,7 +24,7 @@ pub(super) fn mark(store: &Store, refresh: fn(&Store)) -> Result<u64, StoreError
         refresh(store);
         store.pools.is_any_away()
     };
-    let noted = store.pools.take_lost();
+    let noted = store.take_lost()?;
     if noted.is_empty() {
         return Ok(0);
     }

@@ -507,7 +507,8 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
         tracing::error!(error, "two servers use one pool: stop one of them");
     }
     if !store.keeps_house() {
-        return;
+        let told = store.hand_over_lost().map(|()| Outcome::default()).map_err(StoreError::from);
+        return log_outcome("damage", told);
     }
     let cleared = store.clear_up().map(|()| Outcome::default()).map_err(StoreError::from);
     log_outcome("clear up", cleared);

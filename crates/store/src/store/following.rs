@@ -144,6 +144,28 @@ impl Store {
         Ok(())
     }
 
+    /// Hands the packs that readers at this server have noted as lost to the server that keeps
+    /// house. If that fails, they stay noted here.
+    pub(crate) fn hand_over_lost(&self) -> Result<(), CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let lost = self.pools.take_lost();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let noted = fleet.postgres.note_lost(&lost);
+        noted.inspect_err(|_| lost.into_iter().for_each(|pack| self.pools.note_lost(pack)))
+    }
+
+    /// Takes the packs that readers at this server and at others have noted as lost.
+    pub(crate) fn take_lost(&self) -> Result<BTreeSet<PackNumber>, CatalogError> {
+        let mut lost = match &self.fleet {
+            Some(fleet) => fleet.postgres.take_lost()?,
+            None => BTreeSet::new(),
+        };
+        lost.extend(self.pools.take_lost());
+        Ok(lost)
+    }
+
     /// Makes a pack of another server readable, and queues it for the index.
     fn meet(&self, fleet: &Fleet, row: &PackRow) {
         let is_usable = !self.condemned().holds(row.number);
