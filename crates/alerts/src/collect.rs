@@ -15,7 +15,7 @@ use x509_parser::pem::Pem;
 
 use crate::deletions::{self, Counts};
 use crate::facts::{CopyFacts, DeletionFacts, Facts, NodeFacts, PoolFacts, TaskFacts};
-use crate::rules::DAY_MICROS;
+use crate::rules::{self, DAY_MICROS};
 
 /// Time in microseconds over which outcomes of events are read.
 const OUTCOMES_MICROS: i64 = 3 * DAY_MICROS;
@@ -80,6 +80,7 @@ fn nodes(store: &Store) -> Result<Vec<NodeFacts>, StoreError> {
     for drill in catalog.drills(None)? {
         drills.insert((drill.node, drill.is_good), drill);
     }
+    let mut old = old_filespaces(store)?;
     let facts = |node: catalog::Node| NodeFacts {
         id: node.id,
         name: node.name.to_string(),
@@ -87,11 +88,30 @@ fn nodes(store: &Store) -> Result<Vec<NodeFacts>, StoreError> {
         registered: node.registered,
         is_locked: node.locks.any(),
         last_backup: backups.get(&node.id).copied(),
+        old_filespaces: old.remove(&node.id).unwrap_or_default(),
         certificate_end: ends.get(&node.id).copied(),
         good_drill: drills.get(&(node.id, true)).map(|drill| drill.at),
         failed_drill: drills.get(&(node.id, false)).map(|drill| (drill.at, drill.reason.clone())),
     };
     Ok(catalog.nodes()?.into_iter().map(facts).collect())
+}
+
+/// Returns the mount points whose last good backups are so old that they may be worth an alert.
+/// Images are made when somebody wants one.
+fn old_filespaces(
+    store: &Store,
+) -> Result<BTreeMap<NodeId, Vec<(String, ServerTime)>>, StoreError> {
+    let mut old: BTreeMap<NodeId, Vec<(String, ServerTime)>> = BTreeMap::new();
+    let days = store.config.alerts.filespace_days;
+    let Some(oldest) = rules::oldest(sys::clock::now(), days, DAY_MICROS) else { return Ok(old) };
+    for filespace in store.catalog.filespaces_backed_up_before(oldest)? {
+        let Some(last) = filespace.last_backup else { continue };
+        if filespace.name.starts_with(b"/") {
+            let name = model::escaped(&filespace.name);
+            old.entry(filespace.node).or_default().push((name, last));
+        }
+    }
+    Ok(old)
 }
 
 fn pool_facts(store: &Store, pool: &PoolSummary, today: i64) -> Result<PoolFacts, StoreError> {

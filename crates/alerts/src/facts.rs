@@ -58,6 +58,8 @@ pub(crate) struct NodeFacts {
     pub(crate) is_locked: bool,
     /// Start of the last good backup.
     pub(crate) last_backup: Option<ServerTime>,
+    /// Mount points whose last good backups are old, with the starts of these.
+    pub(crate) old_filespaces: Vec<(String, ServerTime)>,
     pub(crate) certificate_end: Option<ServerTime>,
     pub(crate) good_drill: Option<ServerTime>,
     pub(crate) failed_drill: Option<(ServerTime, String)>,

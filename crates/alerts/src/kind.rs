@@ -14,6 +14,8 @@ pub enum Kind {
     /// A domain is near a limit on what it may have, or at it.
     DomainFull,
     NoBackup,
+    /// A filespace is backed up no longer, though others of its node are.
+    OldFilespace,
     EventFailed,
     EventMissed,
     DrillFailed,
@@ -43,13 +45,14 @@ pub(crate) enum Ending {
 
 impl Kind {
     /// All kinds, the most urgent first.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::DamagedData,
         Self::PoolAway,
         Self::PoolFull,
         Self::MassDeletion,
         Self::DomainFull,
         Self::NoBackup,
+        Self::OldFilespace,
         Self::EventFailed,
         Self::EventMissed,
         Self::DrillFailed,
@@ -72,6 +75,7 @@ impl Kind {
             Self::MassDeletion => "mass-deletion",
             Self::DomainFull => "domain-full",
             Self::NoBackup => "no-backup",
+            Self::OldFilespace => "old-filespace",
             Self::EventFailed => "event-failed",
             Self::EventMissed => "event-missed",
             Self::DrillFailed => "drill-failed",
@@ -123,6 +127,9 @@ impl Kind {
             }
             Self::DomainFull => ("a domain is near a limit", "domains are near a limit"),
             Self::NoBackup => ("a node has no good backup", "nodes have no good backup"),
+            Self::OldFilespace => {
+                ("a node backs up a filespace no longer", "nodes back up filespaces no longer")
+            }
             Self::EventFailed => ("an event failed", "events failed"),
             Self::EventMissed => ("an event was missed", "events were missed"),
             Self::DrillFailed => ("a restore drill failed", "restore drills failed"),

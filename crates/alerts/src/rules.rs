@@ -92,7 +92,7 @@ fn about(node: &NodeFacts, kind: Kind, text: String) -> Finding {
 }
 
 /// Returns the moment `count` units before now; `None` if the rule is switched off.
-fn oldest(now: ServerTime, units: u32, unit_micros: i64) -> Option<ServerTime> {
+pub(crate) fn oldest(now: ServerTime, units: u32, unit_micros: i64) -> Option<ServerTime> {
     (units > 0).then(|| ServerTime(now.0.saturating_sub(i64::from(units) * unit_micros)))
 }
 
@@ -103,6 +103,7 @@ fn of_node(
 ) -> impl Iterator<Item = Finding> {
     let all = [
         backup(node, now, settings),
+        filespace(node, now, settings),
         drill(node, now, settings),
         node_certificate(node, now, settings),
     ];
@@ -118,6 +119,24 @@ fn backup(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Option
     };
     let text = format!("{text} {}", time(&settings.zone, since));
     (since < oldest).then(|| about(node, Kind::NoBackup, text))
+}
+
+/// Finds mount points that are backed up no longer, though the node is: an unmounted disk fails no
+/// backup. A node without a newer backup has an alert about that.
+fn filespace(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Option<Finding> {
+    let oldest = oldest(now, settings.filespace_days, DAY_MICROS)?;
+    node.last_backup.filter(|last| *last >= oldest)?;
+    let (name, last) = node.old_filespaces.iter().min_by_key(|(_, last)| *last)?;
+    let more = match node.old_filespaces.len() - 1 {
+        0 => String::new(),
+        more => format!(", and old ones of {}", counted(more as u64, "other filespace")),
+    };
+    let (at, name) = (time(&settings.zone, *last), plain(name));
+    let text = format!(
+        "node {} has newer backups, but the last good one of {name} began on {at}{more}",
+        node.name
+    );
+    Some(about(node, Kind::OldFilespace, text))
 }
 
 fn drill(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Option<Finding> {

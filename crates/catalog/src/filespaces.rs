@@ -23,6 +23,11 @@ pub trait Filespaces {
     /// The start of the last backup of any filespace, for each node that has one.
     fn last_backups(&self) -> Result<Vec<(NodeId, ServerTime)>, CatalogError>;
 
+    /// The filespaces of all nodes whose last backup began before `time`, by node and name. Those
+    /// without a backup are left out, as archives are.
+    fn filespaces_backed_up_before(&self, time: ServerTime)
+    -> Result<Vec<Filespace>, CatalogError>;
+
     /// At most `limit` of a node's filespaces, by name. The list begins with the name `from`, or
     /// with the first name after it.
     fn filespaces_from(

@@ -59,6 +59,7 @@ fn node(name: &str, hours: Option<i64>, is_locked: bool) -> NodeFacts {
         registered: hours_ago(99),
         is_locked,
         last_backup: hours.map(hours_ago),
+        old_filespaces: Vec::new(),
         certificate_end: None,
         good_drill: None,
         failed_drill: None,

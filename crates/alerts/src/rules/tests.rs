@@ -19,6 +19,7 @@ fn node(name: &str) -> NodeFacts {
         registered: hours_ago(1_000),
         is_locked: false,
         last_backup: Some(hours_ago(1)),
+        old_filespaces: Vec::new(),
         certificate_end: None,
         good_drill: None,
         failed_drill: None,
@@ -85,6 +86,28 @@ fn a_node_needs_a_good_backup() {
     let text = "node web-1 has had no good backup since it was registered on 2023-11-13 19:13";
     check(&with(None, hours_ago(27), false), &[(Kind::NoBackup, text)]);
     check(&with(None, hours_ago(27), true), &[]);
+}
+
+#[test]
+fn a_mount_point_that_is_backed_up_no_longer_is_found_among_others() {
+    let with = |last_backup, old: &[(&str, i64)], is_locked| {
+        let of = |(name, hours): &(&str, i64)| ((*name).to_owned(), hours_ago(*hours));
+        let old_filespaces = old.iter().map(of).collect();
+        let node = NodeFacts { last_backup, old_filespaces, is_locked, ..node("web-1") };
+        Facts { nodes: vec![node], ..facts() }
+    };
+    let (now, old) = (Some(hours_ago(1)), 8 * 24 + 1);
+    check(&with(now, &[], false), &[]);
+    let text = "node web-1 has newer backups, but the last good one of /data began on 2023-11-06 \
+                21:13";
+    check(&with(now, &[("/data", old)], false), &[(Kind::OldFilespace, text)]);
+    let more = format!("{text}, and old ones of 1 other filespace");
+    let two = [("/home", old - 1), ("/data", old)];
+    check(&with(now, &two, false), &[(Kind::OldFilespace, more.as_str())]);
+    check(&with(now, &[("/data", old)], true), &[]);
+    let whole = with(Some(hours_ago(old)), &[("/data", old)], false);
+    let kinds: Vec<Kind> = found(&whole).into_iter().map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, [Kind::NoBackup], "one finding about one state");
 }
 
 #[test]
@@ -258,6 +281,7 @@ fn a_rule_with_0_is_switched_off() {
     assert_eq!(found(&facts).len(), 6);
     let off = AlertSettings {
         backup_hours: 0,
+        filespace_days: 0,
         certificate_days: 0,
         drill_days: 0,
         pool_percent: 0,

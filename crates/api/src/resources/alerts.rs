@@ -31,8 +31,8 @@ const NOTE_BYTES_MAX: usize = 500;
 struct AlertDocument {
     number: u64,
     /// The rule: damaged-data, pool-away, pool-full, mass-deletion, domain-full, no-backup,
-    /// event-failed, event-missed, drill-failed, drill-old, node-certificate, server-certificate,
-    /// pool-fills, disk-errors, tape-errors, copy-old or task-failed.
+    /// old-filespace, event-failed, event-missed, drill-failed, drill-old, node-certificate,
+    /// server-certificate, pool-fills, disk-errors, tape-errors, copy-old or task-failed.
     kind: String,
     /// Node, domain, pool or task that the alert is about.
     object: String,

@@ -32,9 +32,10 @@ const POOL_PERCENT: u64 = 90;
 /// Maximum number of open alerts that are looked through for the risks of a caller.
 const ALERTS_MAX: usize = 100_000;
 /// Kinds of alerts that are risks. The others are found here as the server stands now.
-const ALERTS: [Kind; 11] = [
+const ALERTS: [Kind; 12] = [
     Kind::DamagedData,
     Kind::MassDeletion,
+    Kind::OldFilespace,
     Kind::EventFailed,
     Kind::EventMissed,
     Kind::DrillOld,
@@ -59,9 +60,9 @@ struct RisksDocument {
 #[derive(Serialize, JsonSchema)]
 struct RiskDocument {
     /// Kind of the risk: no-backup, old-backup, failed-drill, domain-full, pool-away, pool-full,
-    /// disk-errors; or of an open alert: damaged-data, mass-deletion, event-failed, event-missed,
-    /// drill-old, node-certificate, server-certificate, pool-fills, tape-errors, copy-old,
-    /// task-failed.
+    /// disk-errors; or of an open alert: damaged-data, mass-deletion, old-filespace, event-failed,
+    /// event-missed, drill-old, node-certificate, server-certificate, pool-fills, tape-errors,
+    /// copy-old, task-failed.
     kind: &'static str,
     /// Node, domain, pool or other thing at risk.
     object: String,

@@ -18,6 +18,14 @@ impl<E: Engine> Filespaces for E {
         self.read(|sql| sql.all(select, &[], columns))
     }
 
+    fn filespaces_backed_up_before(
+        &self,
+        time: ServerTime,
+    ) -> Result<Vec<Filespace>, CatalogError> {
+        let select = format!("{FILESPACE} WHERE last_backup < ? ORDER BY node, name");
+        self.read(|sql| sql.all(&select, &[&time.0], columns))
+    }
+
     fn filespaces_from(
         &self,
         node: NodeId,

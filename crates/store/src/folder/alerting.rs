@@ -39,6 +39,9 @@ pub struct AlertSettings {
     pub monthly_report: bool,
     /// Age of the last good backup of a node from which it is an alert. With 0, no age is.
     pub backup_hours: u32,
+    /// Age of the last good backup of a filespace from which it is an alert, for nodes that have
+    /// newer backups of other filespaces. With 0, no age is.
+    pub filespace_days: u32,
     /// True if an event of a schedule is an alert that was missed, or that failed.
     pub events: bool,
     /// Number of objects that a backup has to find deleted for an alert. With 0, no number is.
@@ -142,6 +145,7 @@ impl Default for AlertSettings {
             tenants: false,
             monthly_report: false,
             backup_hours: 26,
+            filespace_days: 8,
             events: true,
             deleted_objects: 1_000,
             deleted_factor: 10,

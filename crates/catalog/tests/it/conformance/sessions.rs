@@ -80,6 +80,13 @@ pub(crate) fn only_a_complete_session_dates_the_filespace(engine: &dyn Engine) {
     let later = Write::AddSession(session(&node, other.id, 7, true));
     catalog.commit(vec![later]).expect("the batch is performed");
     assert_eq!(catalog.last_backups().expect("are listed"), [(node.id, at(7))]);
+    let before = |seconds| {
+        let found = catalog.filespaces_backed_up_before(at(seconds)).expect("are listed");
+        found.into_iter().map(|one| (one.id, one.last_backup)).collect::<Vec<_>>()
+    };
+    assert_eq!(before(4), []);
+    assert_eq!(before(5), [(home, Some(at(4)))]);
+    assert_eq!(before(8), [(home, Some(at(4))), (other.id, Some(at(7)))]);
 }
 
 pub(crate) fn reports_are_kept_as_sent(engine: &dyn Engine) {
