@@ -148,13 +148,16 @@ pub(super) fn add(routes: &mut Routes) {
     routes.add(Operation::read("reports.occupancy", path, area, summary), occupancy);
 }
 
-/// Returns the risk of a node, if it has one.
+/// Returns the risk of a node, if it has one. Nobody expects backups of a locked node.
 fn risk_of_node(
     node: &Node,
     last_backup: Option<ServerTime>,
     failed: Option<&DrillRow>,
     (now, hours): (ServerTime, u32),
 ) -> Option<RiskDocument> {
+    if node.locks.any() {
+        return None;
+    }
     let name = node.name.to_string();
     let oldest = ServerTime(now.0.saturating_sub(i64::from(hours) * HOUR_MICROS));
     let (kind, text, since) = match last_backup {
@@ -316,5 +319,44 @@ fn kind_of(filespace: &[u8]) -> &'static str {
         "archive"
     } else {
         "backup"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::Locks;
+    use model::{DomainId, NodeName};
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_at_risk_without_a_good_backup_unless_it_is_locked() {
+        let now = ServerTime(1_000 * HOUR_MICROS);
+        let ago = |hours: i64| ServerTime(now.0 - hours * HOUR_MICROS);
+        let node = |locks| Node {
+            id: NodeId(1),
+            name: NodeName::new("web-1").expect("a name"),
+            domain: DomainId(1),
+            domain_name: "LAB".to_owned(),
+            domain_since: ServerTime(0),
+            locks,
+            registered: ago(99),
+            option_set: None,
+            deletes_backups: false,
+            deletes_archives: false,
+            collocation_group: None,
+        };
+        let kind = |locks, last_backup: Option<i64>| {
+            let risk = risk_of_node(&node(locks), last_backup.map(ago), None, (now, BACKUP_HOURS));
+            risk.map(|risk| risk.kind)
+        };
+        let free = Locks::default();
+        assert_eq!(kind(free, None), Some("no-backup"));
+        assert_eq!(kind(free, Some(27)), Some("old-backup"));
+        assert_eq!(kind(free, Some(26)), None);
+        for locked in [Locks { by_service: true, ..free }, Locks { by_owner: true, ..free }] {
+            assert_eq!(kind(locked, None), None);
+            assert_eq!(kind(locked, Some(27)), None);
+        }
     }
 }
