@@ -15,7 +15,9 @@ use e2e::harness::{Keeper, Node, Server, certificate, is_in_folders};
 use e2e::scratch::Scratch;
 use serde_json::{Value, json};
 
+use crate::fleet::eventually;
 use crate::scene::plant_files;
+use crate::settings;
 
 /// Settings with which notices come at once.
 const AT_ONCE: &str = "look_secs = 1\ngroup_minutes = 0\npause_minutes = 0\n";
@@ -136,6 +138,32 @@ fn a_notice_goes_by_mail_and_webhook_and_an_all_clear_follows() {
     assert_eq!(mail.kept().len(), 2, "{:#?}", mail.kept());
 }
 
+/// A directory that is a filespace of its own stands for a disk that is mounted no longer.
+#[test]
+fn a_filespace_that_is_backed_up_no_longer_is_an_alert_though_its_node_is_good() {
+    let mut watched = Watch::new();
+    watched.configure(&format!("[alerts]\n{AT_ONCE}"));
+    let node = Node::enrol(&watched.server, "web-1");
+    let [data, home] = ["data", "home"].map(|name| watched.scratch.folder(name));
+    let own = format!("virtual_filespaces = ['{}', '{}']", data.display(), home.display());
+    settings::configure(&node, &own);
+    for tree in [&data, &home] {
+        plant_files(tree, 5, 200, 1);
+        node.backup(tree, &[]).expect(&[0]);
+    }
+    watched.server.travel("9d");
+    node.backup(&home, &[]).expect(&[0]);
+    let old = || watched.open().into_iter().find(|alert| alert["kind"] == "old-filespace");
+    assert!(eventually(|| old().is_some()), "{:#?}", watched.open());
+    let alert = old().expect("is open");
+    assert_eq!(alert["node"], "web-1");
+    let text = alert["text"].as_str().unwrap();
+    assert!(text.contains(data.to_str().unwrap()), "{text}");
+    assert!(!text.contains(home.to_str().unwrap()), "{text}");
+    node.backup(&data, &[]).expect(&[0]);
+    assert!(eventually(|| old().is_none()), "{:#?}", watched.open());
+}
+
 /// Computes the signature of a notice anew, by OpenSSL.
 #[track_caller]
 fn check_signature(notice: &Value) {
@@ -198,7 +226,7 @@ fn a_mail_server_that_fails_is_not_called_for_each_notice() {
     ));
     watched.server.token("web-1");
     watched.server.travel("27h");
-    assert!(crate::fleet::eventually(|| calls.load(Relaxed) > 0));
+    assert!(eventually(|| calls.load(Relaxed) > 0));
     clock::pause(Duration::from_secs(15));
     assert_eq!(calls.load(Relaxed), 1);
 }
