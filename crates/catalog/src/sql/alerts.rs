@@ -122,6 +122,13 @@ const ALERT: &str = "SELECT number, kind, object, domain, node, is_urgent, text,
 const NOTICE: &str = "SELECT number, channel, address, subject, body, made, due, attempts, error,
                         sent FROM notice";
 
+/// Leaves the alerts of a domain that is gone to those who run the service: another domain gets its
+/// number.
+pub(super) fn forget_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
+    let update = "UPDATE alert SET domain = NULL WHERE domain = ?";
+    sql.execute(update, params![domain.0]).map(drop)
+}
+
 fn list(
     sql: &dyn Sql,
     filter: &AlertFilter,

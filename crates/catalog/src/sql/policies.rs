@@ -3,7 +3,7 @@
 use model::{ClassId, DomainId, ServerTime};
 use policy::{PolicyDomain, PolicySet};
 
-use super::{Engine, Row, Sql, events, params, require, schedules};
+use super::{Engine, Row, Sql, alerts, events, params, require, schedules, usage_days};
 use crate::{CatalogError, EventRow, Follower, Policies};
 
 /// Number of draws after which there counts as no number that no class has.
@@ -75,7 +75,10 @@ fn add_domain(sql: &dyn Sql, name: &str, now: ServerTime) -> Result<PolicyDomain
     }
     let next = "SELECT coalesce(max(id), 0) + 1 FROM domain";
     let id: u32 = sql.one(next, &[], |row| row.get(0))?;
+    // A domain before this one may have had the number.
     schedules::forget_domain(sql, DomainId(id))?;
+    alerts::forget_domain(sql, DomainId(id))?;
+    usage_days::forget_domain(sql, DomainId(id))?;
     let insert = "INSERT INTO domain VALUES(?, ?)";
     sql.execute(insert, &[&id, &name])?;
     let id = DomainId(id);

@@ -1,5 +1,7 @@
 //! Statements about the space of each day.
 
+use model::DomainId;
+
 use super::{Engine, Row, Sql, params};
 use crate::{CatalogError, Day, UsageDay, UsageDays, UsageSubject};
 
@@ -37,6 +39,13 @@ fn key(subject: UsageSubject) -> (u32, u32) {
         UsageSubject::Pool(pool) => (0, pool.0),
         UsageSubject::Domain(domain) => (1, domain.0),
     }
+}
+
+/// Removes the sizes of a domain that is gone: another domain gets its number.
+pub(super) fn forget_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
+    let (kind, number) = key(UsageSubject::Domain(domain));
+    let delete = "DELETE FROM usage_day WHERE kind = ? AND subject = ?";
+    sql.execute(delete, params![kind, number]).map(drop)
 }
 
 fn put(sql: &dyn Sql, day: &UsageDay) -> Result<(), CatalogError> {

@@ -220,6 +220,7 @@ macro_rules! conformance {
             conformance!(@theme alerts, $new,
                 an_alert_is_there_from_its_opening_to_the_notice_of_its_end,
                 alerts_are_selected_by_who_sees_them,
+                a_domain_has_no_alert_and_no_size_of_one_before_it,
                 an_alert_is_acknowledged_once,
                 a_notice_waits_until_it_was_sent,
                 no_way_keeps_the_notices_of_another_back,

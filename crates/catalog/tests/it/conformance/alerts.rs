@@ -102,6 +102,39 @@ pub(crate) fn alerts_are_selected_by_who_sees_them(engine: &dyn Engine) {
     assert_eq!(catalog.alerts(&AlertFilter::default(), None, 9).expect("all").len(), 5);
 }
 
+pub(crate) fn a_domain_has_no_alert_and_no_size_of_one_before_it(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let lab = catalog.add_domain("LAB", at(1)).expect("is added").id;
+    let about = |object: &str, node| AlertRow { domain: Some(lab), node, ..alert(object) };
+    let opened = vec![about("domain", None), about("removed", Some(NodeId(999)))];
+    let changes = AlertChanges { opened, ..AlertChanges::none(NOW) };
+    catalog.change_alerts(&changes).expect("are opened");
+    let size = |domain| UsageDay {
+        subject: UsageSubject::Domain(domain),
+        day: Day(7),
+        bytes: 5,
+        bytes_max: 0,
+    };
+    catalog.put_usage_days(&[size(lab), size(STANDARD)]).expect("are kept");
+    let days = |domain| {
+        let subject = UsageSubject::Domain(domain);
+        catalog.usage_days(subject, (Day(0), Day(9))).expect("are listed").len()
+    };
+    let seen = |domain| {
+        let seen = Some(AlertSight { domains: [domain].into(), owner: None });
+        let filter = AlertFilter { seen, ..AlertFilter::default() };
+        catalog.alerts(&filter, None, 9).expect("are listed").len()
+    };
+    assert_eq!((seen(lab), days(lab)), (2, 1));
+    catalog.remove_domain(lab).expect("is removed");
+    let law = catalog.add_domain("LAW", at(2)).expect("is added").id;
+    assert_eq!(law, lab, "the number is given again");
+    assert_eq!((seen(law), days(law)), (0, 0));
+    assert_eq!(days(STANDARD), 1);
+    let all = catalog.alerts(&AlertFilter::default(), None, 9).expect("are listed");
+    assert_eq!(all.len(), 2, "those who run the service still see them");
+}
+
 pub(crate) fn an_alert_is_acknowledged_once(engine: &dyn Engine) {
     let catalog = engine.open();
     let number = opened(&*catalog, &["a"])[0].number;
