@@ -1,12 +1,13 @@
 //! The work of a running server: it looks at its state, opens and ends alerts, and delivers
 //! notices.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::actor::SERVER;
 use catalog::{AlertChanges, AlertFilter, AlertRow, Day, EventRow, NoticeRow, Write};
-use model::ServerTime;
+use model::{DomainId, NodeId, ServerTime};
 use store::folder::AlertSettings;
 use store::{Store, StoreError};
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use crate::book;
 use crate::collect::{self, Memory};
 use crate::delivery::{AWAY_PAUSE, Means, blocking, deliver_due, problems};
 use crate::digest::{self, Digest};
-use crate::facts::Facts;
+use crate::facts::{Facts, NodeFacts};
 use crate::monthly::{self, Month, letter};
 use crate::notices;
 use crate::outbox::{self, PATIENCE_MICROS};
@@ -144,7 +145,7 @@ impl Watcher {
         commit(store, &changes)?;
         let audiences = audiences(&*store.catalog, settings)?;
         if !audiences.is_empty() {
-            tell(store, settings, &audiences, (facts.now, host))?;
+            tell(store, settings, &audiences, (&facts, host))?;
             send_digest(store, settings, &audiences, (&facts, host))?;
             send_reports(store, settings, &audiences, facts.now)?;
         }
@@ -206,14 +207,27 @@ fn forget(store: &Store, now: ServerTime) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Gives each alert of a node the domain that the node has now. A node that has moved to another
+/// domain takes its alerts with it, as in the REST API.
+fn with_present_domains(mut alerts: Vec<AlertRow>, nodes: &[NodeFacts]) -> Vec<AlertRow> {
+    let domains: BTreeMap<NodeId, DomainId> =
+        nodes.iter().map(|node| (node.id, node.domain)).collect();
+    for alert in &mut alerts {
+        let present = alert.node.and_then(|node| domains.get(&node));
+        alert.domain = present.copied().or(alert.domain);
+    }
+    alerts
+}
+
 /// Makes the notices about alerts that are due.
 fn tell(
     store: &Store,
     settings: &AlertSettings,
     audiences: &[Audience],
-    (now, host): (ServerTime, &str),
+    (facts, host): (&Facts, &str),
 ) -> Result<(), StoreError> {
-    let pending = store.catalog.pending_alerts()?;
+    let now = facts.now;
+    let pending = with_present_domains(store.catalog.pending_alerts()?, &facts.nodes);
     let last = store.catalog.mark(LAST_NOTICE)?.map(ServerTime);
     let Some(news) = notices::due(&pending, settings, now, last) else { return Ok(()) };
     let numbers = |alerts: &[&AlertRow]| alerts.iter().map(|alert| alert.number).collect();
@@ -246,9 +260,9 @@ fn send_digest(
     if !digest::is_due(settings, now, last) {
         return Ok(());
     }
-    let open = store.catalog.pending_alerts()?;
+    let open = with_present_domains(store.catalog.pending_alerts()?, &facts.nodes);
     let ended = AlertFilter { is_open: Some(false), ..AlertFilter::default() };
-    let over = store.catalog.alerts(&ended, None, OVER_MAX)?;
+    let over = with_present_domains(store.catalog.alerts(&ended, None, OVER_MAX)?, &facts.nodes);
     for audience in audiences {
         let hears = |alert: &&AlertRow| audience.hears_of(alert.domain);
         let open: Vec<&AlertRow> =
@@ -305,4 +319,46 @@ fn part(facts: &Facts, audience: &Audience) -> Option<Facts> {
     part.outcomes
         .retain(|outcome| outcome.node.is_some_and(|node| own.contains(&node)));
     Some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_takes_its_alerts_into_its_new_domain() {
+        let at = ServerTime(7);
+        let alert = |domain: u32, node: Option<u32>| AlertRow {
+            number: 1,
+            kind: "no-backup".to_owned(),
+            object: "web-1".to_owned(),
+            domain: Some(DomainId(domain)),
+            node: node.map(NodeId),
+            is_urgent: false,
+            text: String::new(),
+            opened: at,
+            ended: None,
+            told: None,
+            end_told: None,
+            acknowledged: None,
+            acknowledged_by: String::new(),
+            note: String::new(),
+        };
+        let node = NodeFacts {
+            id: NodeId(4),
+            name: "web-1".to_owned(),
+            domain: DomainId(2),
+            registered: at,
+            is_locked: false,
+            last_backup: None,
+            old_filespaces: Vec::new(),
+            certificate_end: None,
+            good_drill: None,
+            failed_drill: None,
+        };
+        let alerts = vec![alert(1, Some(4)), alert(1, Some(5)), alert(1, None)];
+        let found = with_present_domains(alerts, &[node]);
+        let domains: Vec<_> = found.iter().map(|alert| alert.domain).collect();
+        assert_eq!(domains, [2, 1, 1].map(|domain| Some(DomainId(domain))));
+    }
 }
