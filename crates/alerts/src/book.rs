@@ -6,7 +6,7 @@ use catalog::{AlertChanges, AlertRow};
 use model::ServerTime;
 
 use crate::kind::{Ending, Kind};
-use crate::rules::{Assessment, DAY_MICROS, Finding, is_event_there};
+use crate::rules::{Assessment, DAY_MICROS, Finding, is_event_there, packs_of_damage};
 
 /// Returns the changes that make the alerts in `pending` those of the assessment. An alert that
 /// goes on keeps its beginning.
@@ -24,6 +24,11 @@ pub(crate) fn reconcile(
     for alert in pending.iter().filter(|alert| alert.ended.is_none()) {
         let key = (alert.kind.as_str(), alert.object.as_str());
         match found.get(&key) {
+            Some(finding) if is_worse(alert, finding) => {
+                changes.ended.push(alert.number);
+                // The same goes on, so nobody is told of an end.
+                changes.ends_told.push(alert.number);
+            }
             Some(finding) => {
                 known.insert(key);
                 if finding.text != alert.text {
@@ -37,6 +42,14 @@ pub(crate) fn reconcile(
     let new = found.iter().filter(|(key, _)| !known.contains(*key));
     changes.opened = new.map(|(_, finding)| row(finding, now)).collect();
     changes
+}
+
+/// Returns true if more data is damaged than somebody has acknowledged. It is a new alert, because
+/// nobody is told of an acknowledged one.
+fn is_worse(alert: &AlertRow, finding: &Finding) -> bool {
+    finding.kind == Kind::DamagedData
+        && alert.acknowledged.is_some()
+        && packs_of_damage(&finding.text) > packs_of_damage(&alert.text)
 }
 
 /// Returns true if an alert is over that the rules do not find.
@@ -115,6 +128,21 @@ mod tests {
         let opened = changes.opened.into_iter().map(|alert| alert.object).collect();
         let reworded = changes.reworded.into_iter().map(|(number, _)| number).collect();
         (opened, changes.ended, reworded)
+    }
+
+    #[test]
+    fn more_damage_than_somebody_has_acknowledged_is_a_new_alert() {
+        let damage = |packs: &str| finding(Kind::DamagedData, "packs", packs);
+        let with = |text: &str, acknowledged| AlertRow { acknowledged, ..row(&damage(text), NOW) };
+        let look = |alert: AlertRow, packs: &str| {
+            let found = reconcile(&[alert], &assessment(&[damage(packs)]), NOW);
+            (found.opened.len(), found.ended.len(), found.ends_told.len(), found.reworded.len())
+        };
+        let (two, ten) = ("2 packs have damaged data", "10 packs have damaged data");
+        assert_eq!(look(with(two, Some(NOW)), ten), (1, 1, 1, 0));
+        assert_eq!(look(with(two, None), ten), (0, 0, 0, 1), "somebody is told of this one");
+        assert_eq!(look(with(ten, Some(NOW)), two), (0, 0, 0, 1));
+        assert_eq!(look(with(two, Some(NOW)), two), (0, 0, 0, 0));
     }
 
     #[test]

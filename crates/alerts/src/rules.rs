@@ -322,6 +322,12 @@ fn damage(packs: u64) -> Option<Finding> {
     Some(service(Kind::DamagedData, "packs", text))
 }
 
+/// Returns the number of packs in the text of an alert about damage.
+pub(crate) fn packs_of_damage(text: &str) -> Option<u64> {
+    let (packs, _) = text.split_once(" pack")?;
+    packs.replace(',', "").parse().ok()
+}
+
 fn copy(facts: &Facts, settings: &AlertSettings) -> Option<Finding> {
     let oldest = oldest(facts.now, settings.copy_hours, HOUR_MICROS)?;
     let (since, text) = match facts.copy {

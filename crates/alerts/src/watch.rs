@@ -267,7 +267,12 @@ fn send_digest(
         let hears = |alert: &&AlertRow| audience.hears_of(alert.domain);
         let open: Vec<&AlertRow> =
             open.iter().filter(|alert| alert.ended.is_none()).filter(hears).collect();
-        let is_new = |alert: &&AlertRow| alert.ended.is_some_and(|end| end > last);
+        // What has begun again is not over.
+        let is_open = |alert: &&AlertRow| {
+            open.iter().any(|one| one.kind == alert.kind && one.object == alert.object)
+        };
+        let is_new =
+            |alert: &&AlertRow| alert.ended.is_some_and(|end| end > last) && !is_open(alert);
         let over: Vec<&AlertRow> = over.iter().filter(is_new).filter(hears).collect();
         let part = part(facts, audience);
         let facts = part.as_ref().unwrap_or(facts);

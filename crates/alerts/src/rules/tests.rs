@@ -219,6 +219,11 @@ fn the_server_has_its_own_state() {
     );
     let damaged = "2 packs have damaged data; 'holdfast admin audit' names the objects";
     check(&Facts { damaged_packs: 2, ..facts() }, &[(Kind::DamagedData, damaged)]);
+    for packs in [1, 2, 1_234_567] {
+        let text = &found(&Facts { damaged_packs: packs, ..facts() })[0].1;
+        assert_eq!(packs_of_damage(text), Some(packs), "{text}");
+    }
+    assert_eq!(packs_of_damage("damage"), None);
     check(&Facts { copy: CopyFacts::Taken(hours_ago(48)), ..facts() }, &[]);
     check(
         &Facts { copy: CopyFacts::Taken(hours_ago(49)), ..facts() },
