@@ -96,9 +96,9 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
     schedules::end_associations(sql, &Follower::Domain(domain))?;
     schedules::forget_domain(sql, domain)?;
     sql.execute("DELETE FROM policy_set WHERE domain = ?", &[&domain.0])?;
-    // Versions of nodes that were in the domain may have the numbers of its classes. So no class gets
-    // one of these numbers again: the standard domain, which stays, has them under names that no
-    // class can have.
+    // Versions of nodes that were in the domain may have the numbers of its classes. So no class
+    // gets one of these numbers again: the standard domain, which stays, has them under names that
+    // no class can have.
     let keep = "UPDATE class_number SET domain = 1, name = '(removed) ' || CAST(id AS TEXT)
                 WHERE domain = ?";
     sql.execute(keep, &[&domain.0])?;
