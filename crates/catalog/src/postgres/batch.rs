@@ -1,5 +1,24 @@
-//! The writes of a batch. Consecutive pages and versions are written by few large statements, and
-//! new pages by COPY: each statement costs a round trip to the database.
+//! The writes of a batch, in as few round trips to the database as possible.
+//!
+//! ```text
+//!   sent at once:  begin, settle, look at the server, lock the filespaces, look up the first pages
+//!   sent at once:  rows of the first group, look-up of the pages of the second
+//!   ...
+//!   sent at once:  rows of the last group, sums, commit
+//! ```
+//!
+//! 1. A batch of one group, as a transaction of a backup usually is, takes two round trips. Each
+//!    further group, and each statement of a write outside the groups, takes one more. Many new
+//!    pages are copied, which takes six more and costs the database less.
+//! 2. Nothing is written before the answers of the first round trip are there: the transaction has
+//!    begun, the server may write, and its filespaces exist.
+//! 3. The row of the connection is written in the first round trip, although the commit makes it
+//!    durable. So this row is locked when the commit is sent: if the answer is lost, who asks for
+//!    the row waits until the transaction has ended.
+//! 4. If a statement fails, the database performs none of those behind it, and its answer to the
+//!    commit is a rollback.
+
+mod group;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -10,96 +29,383 @@ use model::FilespaceId;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::session::Session;
+use self::group::{Group, Part, parts};
+use super::membership::Terms;
+use super::session::{
+    Attempt, COMMIT, Request, Session, TransactionId, Values, WriterLock, begin, settle,
+};
 use crate::sql::digest_sums::SumChanges;
-use crate::sql::pages::{self, PageNumbers, page_numbers};
-use crate::sql::{Row, Sql, batches, params, versions};
-use crate::{CatalogError, Day, PageKey, PageRow, VersionRow, Write};
+use crate::sql::pages::{self, PageNumbers, page_number_after, page_numbers};
+use crate::sql::{Performer, Row, amounts, batches, packs, params};
+use crate::{CatalogError, PageKey, PageRow, Write};
 
-/// Maximum number of rows of one statement.
-const ROWS_MAX: usize = 1000;
-/// Minimum number of rows of a large statement; fewer rows are written one by one.
-const ROWS_MIN: usize = 3;
 /// Minimum number of new pages for COPY, which costs more round trips to the database and less for
 /// each row.
-const COPIED_MIN: usize = 32;
+const COPIED_MIN: usize = 512;
 
-/// Consecutive writes that are performed together.
-enum Run<'a> {
-    Pages(FilespaceId, Vec<&'a PageRow>),
-    Versions(FilespaceId, Vec<&'a VersionRow>),
-    One(&'a Write),
-}
-
-/// Performs the writes of a batch in their order.
-pub(super) fn perform(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
-    lock_filespaces(session, writes)?;
-    let mut sums = SumChanges::default();
-    for run in runs(writes) {
-        match run {
-            Run::Pages(filespace, pages) => put_pages(session, filespace, &pages, &mut sums)?,
-            Run::Versions(filespace, versions) => add_versions(session, filespace, &versions)?,
-            Run::One(one) => batches::perform_one(session, one, &mut sums)?,
+/// Performs the writes of a batch in their order, as one transaction. The value is false, and
+/// nothing is written, if `terms` do not hold.
+pub(super) fn perform(session: &Session, terms: Terms, writes: &[Write]) -> Attempt<bool> {
+    let transaction = session.next_transaction();
+    let last = match write_all(session, transaction, terms, writes) {
+        Ok(Some(last)) => last,
+        Ok(None) => {
+            session.roll_back();
+            return Attempt { value: Some(false), ended: Ok(()) };
         }
-    }
-    sums.keep(session)
-}
-
-/// Locks the filespaces of the writes until the transaction ends: otherwise two transactions might
-/// give the same number to two pages. Fails with `NotFound` for an unknown filespace.
-fn lock_filespaces(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
-    // The filespaces are locked in the order of their numbers, so that no two transactions wait for
-    // each other.
-    let filespaces: BTreeSet<FilespaceId> = writes.iter().filter_map(Write::filespace).collect();
-    let sql: &dyn Sql = session;
-    let select = "SELECT 1 FROM filespace WHERE id = ? FOR NO KEY UPDATE";
-    filespaces.into_iter().try_for_each(|filespace| {
-        let is_known = sql.exists(select, params![filespace.0])?;
-        if is_known { Ok(()) } else { Err(CatalogError::NotFound { what: "the filespace" }) }
-    })
-}
-
-/// Divides the writes into runs of consecutive pages and versions, in their order.
-fn runs(writes: &[Write]) -> Vec<Run<'_>> {
-    let mut runs: Vec<Run<'_>> = Vec::new();
-    for one in writes {
-        match (one, runs.last_mut()) {
-            (Write::PutPage { filespace, page }, Some(Run::Pages(of, pages)))
-                if of == filespace && pages.len() < ROWS_MAX =>
-            {
-                pages.push(page);
-            }
-            (Write::PutPage { filespace, page }, _) => {
-                runs.push(Run::Pages(*filespace, vec![page]));
-            }
-            (Write::AddVersion { filespace, version }, Some(Run::Versions(of, versions)))
-                if of == filespace && versions.len() < ROWS_MAX =>
-            {
-                versions.push(version);
-            }
-            (Write::AddVersion { filespace, version }, _) => {
-                runs.push(Run::Versions(*filespace, vec![version]));
-            }
-            _ => runs.push(Run::One(one)),
+        Err(error) => {
+            let abort = session.abort(WriterLock::Shared, error);
+            session.roll_back();
+            return Attempt { value: None, ended: Err(abort) };
         }
-    }
-    let count = |run: &Run<'_>| match run {
-        Run::Pages(_, pages) => pages.len(),
-        Run::Versions(_, versions) => versions.len(),
-        Run::One(_) => 1,
     };
-    assert_eq!(runs.iter().map(count).sum::<usize>(), writes.len(), "no write is lost");
-    runs
+    let ended = session.send(&last).map(drop).map_err(|error| {
+        let abort = session.abort_of_commit(transaction, error);
+        // If the commit was not sent, the transaction is still open.
+        session.roll_back();
+        abort
+    });
+    Attempt { value: Some(true), ended }
+}
+
+/// Begins the transaction and performs the writes, except the requests that it returns. The last of
+/// them is the commit. Returns `None` if `terms` do not hold.
+fn write_all<'a>(
+    session: &Session,
+    transaction: TransactionId,
+    terms: Terms,
+    writes: &'a [Write],
+) -> Result<Option<Vec<Request<'a>>>, CatalogError> {
+    let parts = parts(writes);
+    let filespaces: BTreeSet<FilespaceId> = writes.iter().filter_map(Write::filespace).collect();
+    let mut opening = vec![Request::Command(begin(WriterLock::Shared))];
+    settle(transaction, &mut |put, values| {
+        opening.push(Request::of(put, values)?);
+        Ok(())
+    })?;
+    opening.push(terms.question()?);
+    // A filespace is locked until the transaction ends: otherwise two transactions might give the
+    // same number to two pages. The filespaces are locked in the order of their numbers, so that no
+    // two transactions wait for each other.
+    for filespace in &filespaces {
+        let lock = "SELECT 1 FROM filespace WHERE id = ? FOR NO KEY UPDATE";
+        opening.push(Request::of(lock, params![filespace.0])?);
+    }
+    if let Some(Part::Group(first)) = parts.first() {
+        opening.extend(look_up(first));
+    }
+    let mut answers = session.send(&opening)?.into_iter().skip(2);
+    if !terms.hold(&answers.next().unwrap_or_default())? {
+        return Ok(None);
+    }
+    for _ in &filespaces {
+        if answers.next().is_none_or(|known| known.is_empty()) {
+            return Err(CatalogError::NotFound { what: "the filespace" });
+        }
+    }
+    let mut writer =
+        Writer { session, waiting: Vec::new(), sums: SumChanges::default(), kept: BTreeMap::new() };
+    let mut found = answers.next();
+    for part in parts {
+        match part {
+            Part::Group(group) => writer.put_group(&group, found.take())?,
+            Part::One(one) => {
+                writer.send_waiting()?;
+                batches::perform_one(session, one, &mut writer.sums)?;
+            }
+        }
+    }
+    writer.finish().map(Some)
+}
+
+/// Asks for the pages of the group, if it has any: their numbers and digests, the number of the
+/// last page of the filespace, and the sum that is kept for it.
+fn look_up<'a>(group: &Group<'a>) -> Option<Request<'a>> {
+    let filespace = group.filespace.filter(|_| !group.pages.is_empty())?;
+    // OFFSET makes the planner look up each key; without OFFSET the planner reads the whole of a
+    // table that it regards as small.
+    let select = "SELECT asked.place, known.page, known.hash, known.digest, known.first,
+                    (SELECT max(id) FROM page WHERE id >= CAST(?4 AS BIGINT)
+                                                AND id < CAST(?5 AS BIGINT)),
+                    (SELECT sum FROM digest_sum WHERE filespace = CAST(?3 AS BIGINT))
+                  FROM unnest(CAST(?1 AS BYTEA[]), CAST(?2 AS BYTEA[])) WITH ORDINALITY
+                    AS asked(in_path, from_name, place)
+                  LEFT JOIN LATERAL (
+                    SELECT page, hash, digest, digest.first
+                    FROM directory LEFT JOIN digest ON digest.id = page
+                    WHERE filespace = CAST(?3 AS BIGINT) AND path = in_path
+                      AND directory.first = from_name
+                    OFFSET 0
+                  ) AS known ON TRUE";
+    let keys = || group.pages.keys().copied();
+    let paths: Vec<&'a [u8]> = keys().map(|key| key.directory.as_bytes()).collect();
+    let firsts: Vec<&'a [u8]> = keys().map(|key| &key.first[..]).collect();
+    assert_eq!(paths.len(), firsts.len(), "the arrays are read in parallel");
+    let PageNumbers { first, end } = page_numbers(filespace);
+    let of_filespace = i64::from(filespace.0);
+    let values: Values<'a> = vec![
+        Box::new(paths),
+        Box::new(firsts),
+        Box::new(of_filespace),
+        Box::new(first),
+        Box::new(end),
+    ];
+    Some(Request::Statement { text: select, values })
+}
+
+/// The writes of a transaction.
+struct Writer<'s, 'a> {
+    session: &'s Session,
+    /// Requests that are not sent yet.
+    waiting: Vec<Request<'a>>,
+    sums: SumChanges,
+    /// The sums that the catalogue keeps for the filespaces of the pages, as they were before the
+    /// transaction.
+    kept: BTreeMap<FilespaceId, Option<u128>>,
+}
+
+impl<'a> Writer<'_, 'a> {
+    fn send_waiting(&mut self) -> Result<(), CatalogError> {
+        self.session.send(&std::mem::take(&mut self.waiting)).map(drop)
+    }
+
+    /// Performs the writes of the group. `found` is the answer to its look-up, if that was sent.
+    fn put_group(
+        &mut self,
+        group: &Group<'a>,
+        found: Option<Vec<tokio_postgres::Row>>,
+    ) -> Result<(), CatalogError> {
+        let found = match found {
+            Some(found) => found,
+            None => self.ask(group)?,
+        };
+        if let Some(filespace) = group.filespace {
+            let sorted = self.sort(filespace, group, &found)?;
+            self.add_endings(filespace, group);
+            self.put_pages(filespace, sorted)?;
+        }
+        for other in &group.others {
+            let waiting = &mut self.waiting;
+            let add: Performer<'_> = &mut |text, values| {
+                waiting.push(Request::of(text, values)?);
+                Ok(())
+            };
+            match other {
+                Write::Grow { filespace, growth } => amounts::grow_by(*filespace, *growth, add)?,
+                Write::PutPack(pack) => packs::put_by(pack, add)?,
+                other => unreachable!("a group has no such write: {other:?}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, and then the look-up of the group, if it has pages. Returns its answer.
+    fn ask(&mut self, group: &Group<'a>) -> Result<Vec<tokio_postgres::Row>, CatalogError> {
+        let Some(question) = look_up(group) else {
+            self.send_waiting()?;
+            return Ok(Vec::new());
+        };
+        self.waiting.push(question);
+        let mut answers = self.session.send(&std::mem::take(&mut self.waiting))?;
+        Ok(answers.pop().unwrap_or_default())
+    }
+
+    /// Numbers the pages of the group: a known page keeps its number, a new page gets the next
+    /// number. Changes the sums. `found` is the answer to the look-up.
+    fn sort(
+        &mut self,
+        filespace: FilespaceId,
+        group: &Group<'a>,
+        found: &[tokio_postgres::Row],
+    ) -> Result<SortedPages<'a>, CatalogError> {
+        let (mut known, mut last): (BTreeMap<i64, i64>, Option<i64>) = (BTreeMap::new(), None);
+        for row in found {
+            let row = Row(row);
+            let number: Option<i64> = row.get(1)?;
+            if let Some(number) = number {
+                known.insert(row.get(0)?, number);
+            }
+            if let Some(old) = pages::digest_of(&row, 2)? {
+                self.sums.take(filespace, &old);
+            }
+            last = row.get(5)?;
+            let sum = row.get::<Option<[u8; 16]>>(6)?.map(u128::from_le_bytes);
+            self.kept.entry(filespace).or_insert(sum);
+        }
+        let mut sorted = SortedPages::default();
+        let mut next = None;
+        // An ordinal counts from 1.
+        for (place, (key, page)) in (1..).zip(&group.pages) {
+            if let Some(page) = *page {
+                self.sums.add(filespace, &page.digest_row());
+            }
+            match (known.get(&place), *page) {
+                (Some(&number), Some(page)) => sorted.known.push(NumberedPage { page, number }),
+                (Some(&number), None) => sorted.removed.push((*key, number)),
+                (None, None) => {}
+                (None, Some(page)) => {
+                    let number = match next {
+                        Some(number) => number,
+                        None => page_number_after(filespace, last)?,
+                    };
+                    next = Some(number + 1);
+                    sorted.new.push(NumberedPage { page, number });
+                }
+            }
+        }
+        if next > Some(page_numbers(filespace).end) {
+            return Err(CatalogError::failed("the filespace has used up its page numbers"));
+        }
+        Ok(sorted)
+    }
+
+    /// Adds the marks, versions and endings of the group. The marks are first: see the second rule
+    /// of [`group`].
+    fn add_endings(&mut self, filespace: FilespaceId, group: &Group<'a>) {
+        let of_filespace = i64::from(filespace.0);
+        if !group.marks.is_empty() {
+            // ORDER BY makes the planner use the index.
+            let text = "INSERT INTO ending SELECT CAST(?1 AS BIGINT), of_day, in_directory
+                        FROM unnest(CAST(?2 AS BIGINT[]), CAST(?3 AS BYTEA[]))
+                          AS marked(of_day, in_directory)
+                        CROSS JOIN LATERAL (
+                          SELECT 1 FROM version
+                          WHERE filespace = CAST(?1 AS BIGINT) AND directory = in_directory
+                          ORDER BY name LIMIT 1
+                        ) AS found WHERE TRUE
+                        ON CONFLICT(filespace, day, directory) DO NOTHING";
+            let days: Vec<i64> = group.marks.iter().map(|(day, _)| day.0).collect();
+            let directories: Vec<&'a [u8]> =
+                group.marks.iter().map(|&(_, directory)| directory.as_bytes()).collect();
+            let values: Values<'a> =
+                vec![Box::new(of_filespace), Box::new(days), Box::new(directories)];
+            self.waiting.push(Request::Statement { text, values });
+        }
+        if !group.versions.is_empty() {
+            self.add_versions(of_filespace, group);
+        }
+        if !group.endings.is_empty() {
+            let text = "INSERT INTO ending SELECT CAST(?1 AS BIGINT), day, directory
+                        FROM unnest(CAST(?2 AS BIGINT[]), CAST(?3 AS BYTEA[]))
+                          AS new(day, directory)
+                        ON CONFLICT(filespace, day, directory) DO NOTHING";
+            let days: Vec<i64> = group.endings.iter().map(|(day, _)| day.0).collect();
+            let directories: Vec<&'a [u8]> =
+                group.endings.iter().map(|&(_, directory)| directory.as_bytes()).collect();
+            let values: Values<'a> =
+                vec![Box::new(of_filespace), Box::new(days), Box::new(directories)];
+            self.waiting.push(Request::Statement { text, values });
+        }
+    }
+
+    fn add_versions(&mut self, of_filespace: i64, group: &Group<'a>) {
+        let text = "INSERT INTO version
+                      SELECT CAST(?1 AS BIGINT), directory, name, deactivated, inserted, body
+                    FROM unnest(CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]), CAST(?4 AS BIGINT[]),
+                      CAST(?5 AS BIGINT[]), CAST(?6 AS BYTEA[]))
+                      AS new(directory, name, deactivated, inserted, body)
+                    ON CONFLICT(filespace, directory, name, deactivated, inserted)
+                    DO UPDATE SET body = excluded.body";
+        let versions = || group.versions.values().copied();
+        let directories: Vec<&'a [u8]> =
+            versions().map(|version| version.directory.as_bytes()).collect();
+        let names: Vec<&'a [u8]> = versions().map(|version| version.name.as_bytes()).collect();
+        let deactivated: Vec<i64> = versions().map(|version| version.deactivated.0).collect();
+        let inserted: Vec<i64> = versions().map(|version| version.inserted.0).collect();
+        let bodies: Vec<&'a [u8]> = versions().map(|version| &version.body[..]).collect();
+        let values: Values<'a> = vec![
+            Box::new(of_filespace),
+            Box::new(directories),
+            Box::new(names),
+            Box::new(deactivated),
+            Box::new(inserted),
+            Box::new(bodies),
+        ];
+        self.waiting.push(Request::Statement { text, values });
+    }
+
+    fn put_pages(
+        &mut self,
+        filespace: FilespaceId,
+        sorted: SortedPages<'a>,
+    ) -> Result<(), CatalogError> {
+        let SortedPages { new, mut known, removed } = sorted;
+        if new.len() < COPIED_MIN {
+            known.extend(new);
+        } else {
+            self.send_waiting()?;
+            copy_pages(self.session, filespace, &new)?;
+        }
+        if !known.is_empty() {
+            self.waiting.extend(merge_pages(filespace, &known));
+        }
+        for (key, number) in removed {
+            let delete = "DELETE FROM directory WHERE filespace = ? AND path = ? AND first = ?";
+            let values = params![filespace.0, key.directory.as_bytes(), key.first];
+            self.waiting.push(Request::of(delete, values)?);
+            for delete in ["DELETE FROM page WHERE id = ?", "DELETE FROM digest WHERE id = ?"] {
+                self.waiting.push(Request::of(delete, params![number])?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the requests that are left, with the sums and the commit.
+    fn finish(mut self) -> Result<Vec<Request<'a>>, CatalogError> {
+        let (kept, waiting) = (self.kept, &mut self.waiting);
+        let of_filespace = |filespace: FilespaceId| Ok(kept.get(&filespace).copied().flatten());
+        self.sums.keep_by(of_filespace, &mut |put, values| {
+            waiting.push(Request::of(put, values)?);
+            Ok(())
+        })?;
+        self.waiting.push(Request::Command(COMMIT.to_owned()));
+        Ok(self.waiting)
+    }
+}
+
+/// The pages of a group, by what the catalogue has of them.
+#[derive(Default)]
+struct SortedPages<'a> {
+    new: Vec<NumberedPage<'a>>,
+    known: Vec<NumberedPage<'a>>,
+    /// Known pages that are removed, with their numbers.
+    removed: Vec<(&'a PageKey, i64)>,
+}
+
+/// A page with its number.
+struct NumberedPage<'a> {
+    page: &'a PageRow,
+    number: i64,
+}
+
+impl<'a> NumberedPage<'a> {
+    fn path(&self) -> &'a [u8] {
+        self.page.key.directory.as_bytes()
+    }
+
+    fn first(&self) -> &'a [u8] {
+        &self.page.key.first
+    }
+
+    fn objects(&self) -> i64 {
+        i64::from(self.page.object_count)
+    }
+
+    fn hash(&self) -> Vec<u8> {
+        path_hash(&self.page.key.directory).0.to_vec()
+    }
+
+    fn digest(&self) -> Option<&'a [u8]> {
+        self.page.digest.as_ref().map(|digest| &digest.0[..])
+    }
+
+    /// First name as the table of digests has it: NULL for the first page of a directory.
+    fn first_of_digest(&self) -> Option<&'a [u8]> {
+        Some(self.first()).filter(|first| !first.is_empty())
+    }
 }
 
 impl Session {
-    /// Executes a statement whose parameters are arrays.
-    fn put(&self, statement: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
-        let prepared = self.prepare(statement)?;
-        let done = block_on(self.client.execute(&prepared, values));
-        done.map(drop).map_err(|error| self.failed(&error))
-    }
-
     /// Adds rows to the table, which must have none of them. `columns` returns the values of a row.
     fn copy<R>(
         &self,
@@ -123,61 +429,8 @@ impl Session {
     }
 }
 
-fn put_pages(
-    session: &Session,
-    filespace: FilespaceId,
-    pages: &[&PageRow],
-    sums: &mut SumChanges,
-) -> Result<(), CatalogError> {
-    let keys: BTreeSet<&PageKey> = pages.iter().map(|page| &page.key).collect();
-    if pages.len() < ROWS_MIN || keys.len() < pages.len() {
-        return pages.iter().try_for_each(|page| pages::put(session, filespace, page, sums));
-    }
-    let numbered = number(session, filespace, pages, sums)?;
-    assert_eq!(numbered.len(), pages.len(), "each page gets a number");
-    let (new, known): (Vec<NumberedPage<'_>>, Vec<NumberedPage<'_>>) =
-        numbered.into_iter().partition(|numbered| numbered.is_new);
-    if new.len() < COPIED_MIN {
-        return merge_pages(session, filespace, &[new, known].concat());
-    }
-    copy_pages(session, filespace, &new)?;
-    if known.is_empty() { Ok(()) } else { merge_pages(session, filespace, &known) }
-}
-
-/// A page with its number.
-#[derive(Clone, Copy)]
-struct NumberedPage<'a> {
-    page: &'a PageRow,
-    number: i64,
-    /// True if the catalogue does not have the page yet.
-    is_new: bool,
-}
-
-impl<'a> NumberedPage<'a> {
-    fn path(&self) -> &'a [u8] {
-        self.page.key.directory.as_bytes()
-    }
-
-    fn first(&self) -> &'a [u8] {
-        &self.page.key.first
-    }
-
-    fn objects(&self) -> i64 {
-        i64::from(self.page.object_count)
-    }
-
-    fn digest(&self) -> Option<&'a [u8]> {
-        self.page.digest.as_ref().map(|digest| &digest.0[..])
-    }
-
-    /// First name as the table of digests has it: NULL for the first page of a directory.
-    fn first_of_digest(&self) -> Option<&'a [u8]> {
-        Some(self.first()).filter(|first| !first.is_empty())
-    }
-}
-
-/// Adds pages that the catalogue does not have. No other transaction adds pages: see
-/// [`lock_filespaces`].
+/// Adds pages that the catalogue does not have. No other transaction adds pages, because this one
+/// has locked the filespace.
 fn copy_pages(
     session: &Session,
     filespace: FilespaceId,
@@ -202,137 +455,46 @@ fn copy_pages(
     session.copy("digest", &types, pages, &mut |row| {
         vec![
             Box::new(row.number),
-            Box::new(path_hash(&row.page.key.directory).0.to_vec()),
+            Box::new(row.hash()),
             Box::new(row.digest()),
             Box::new(row.first_of_digest()),
         ]
     })
 }
 
-/// Adds or replaces pages.
-fn merge_pages(
-    session: &Session,
-    filespace: FilespaceId,
-    pages: &[NumberedPage<'_>],
-) -> Result<(), CatalogError> {
+/// Returns the statements that add or replace pages.
+fn merge_pages<'a>(filespace: FilespaceId, pages: &[NumberedPage<'a>]) -> [Request<'a>; 3] {
     let of_filespace = i64::from(filespace.0);
-    assert!(pages.len() <= ROWS_MAX, "a statement has a bounded number of rows");
     let numbers: Vec<i64> = pages.iter().map(|row| row.number).collect();
-    let paths: Vec<&[u8]> = pages.iter().map(NumberedPage::path).collect();
-    let firsts: Vec<&[u8]> = pages.iter().map(NumberedPage::first).collect();
+    let paths: Vec<&'a [u8]> = pages.iter().map(NumberedPage::path).collect();
+    let firsts: Vec<&'a [u8]> = pages.iter().map(NumberedPage::first).collect();
     let counts: Vec<i64> = pages.iter().map(NumberedPage::objects).collect();
-    session.put(
-        "INSERT INTO directory SELECT CAST(?1 AS BIGINT), path, first, page, objects
+    let text = "INSERT INTO directory SELECT CAST(?1 AS BIGINT), path, first, page, objects
          FROM unnest(CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]), CAST(?4 AS BIGINT[]),
            CAST(?5 AS BIGINT[])) AS new(path, first, page, objects)
-         ON CONFLICT(filespace, path, first) DO UPDATE SET objects = excluded.objects",
-        &[&of_filespace, &paths, &firsts, &numbers, &counts],
-    )?;
-    let bodies: Vec<&[u8]> = pages.iter().map(|row| &row.page.body[..]).collect();
-    session.put(
-        "INSERT INTO page SELECT id, body
+         ON CONFLICT(filespace, path, first) DO UPDATE SET objects = excluded.objects";
+    let values: Values<'a> = vec![
+        Box::new(of_filespace),
+        Box::new(paths),
+        Box::new(firsts),
+        Box::new(numbers.clone()),
+        Box::new(counts),
+    ];
+    let directory = Request::Statement { text, values };
+    let bodies: Vec<&'a [u8]> = pages.iter().map(|row| &row.page.body[..]).collect();
+    let text = "INSERT INTO page SELECT id, body
          FROM unnest(CAST(?1 AS BIGINT[]), CAST(?2 AS BYTEA[])) AS new(id, body)
-         ON CONFLICT(id) DO UPDATE SET body = excluded.body",
-        &[&numbers, &bodies],
-    )?;
-    let hashes: Vec<_> = pages.iter().map(|row| path_hash(&row.page.key.directory).0).collect();
-    let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-    let digests: Vec<Option<&[u8]>> = pages.iter().map(NumberedPage::digest).collect();
-    let firsts: Vec<Option<&[u8]>> = pages.iter().map(NumberedPage::first_of_digest).collect();
-    session.put(
-        "INSERT INTO digest SELECT id, hash, digest, first
+         ON CONFLICT(id) DO UPDATE SET body = excluded.body";
+    let values: Values<'a> = vec![Box::new(numbers.clone()), Box::new(bodies)];
+    let page = Request::Statement { text, values };
+    let hashes: Vec<Vec<u8>> = pages.iter().map(NumberedPage::hash).collect();
+    let digests: Vec<Option<&'a [u8]>> = pages.iter().map(NumberedPage::digest).collect();
+    let firsts: Vec<Option<&'a [u8]>> = pages.iter().map(NumberedPage::first_of_digest).collect();
+    let text = "INSERT INTO digest SELECT id, hash, digest, first
          FROM unnest(CAST(?1 AS BIGINT[]), CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]),
            CAST(?4 AS BYTEA[])) AS new(id, hash, digest, first)
-         ON CONFLICT(id) DO UPDATE SET digest = excluded.digest",
-        &[&numbers, &hashes, &digests, &firsts],
-    )
-}
-
-/// Numbers the pages, whose keys differ: a known page keeps its number, a new page gets the next
-/// number. The pages replace the known ones in `sums`.
-fn number<'a>(
-    session: &Session,
-    filespace: FilespaceId,
-    pages: &[&'a PageRow],
-    sums: &mut SumChanges,
-) -> Result<Vec<NumberedPage<'a>>, CatalogError> {
-    let paths: Vec<&[u8]> = pages.iter().map(|page| page.key.directory.as_bytes()).collect();
-    let firsts: Vec<&[u8]> = pages.iter().map(|page| &page.key.first[..]).collect();
-    let select = session.prepare(
-        "SELECT new.place, directory.page, digest.hash, digest.digest, digest.first
-         FROM unnest(CAST(?1 AS BYTEA[]), CAST(?2 AS BYTEA[])) WITH ORDINALITY
-           AS new(path, first, place)
-         JOIN directory ON directory.filespace = CAST(?3 AS BIGINT)
-           AND directory.path = new.path AND directory.first = new.first
-         LEFT JOIN digest ON digest.id = directory.page",
-    )?;
-    let of_filespace = i64::from(filespace.0);
-    let values: [&(dyn ToSql + Sync); 3] = [&paths, &firsts, &of_filespace];
-    assert_eq!(paths.len(), firsts.len(), "the arrays are read in parallel");
-    let rows = block_on(session.client.query(&select, &values));
-    let mut known: BTreeMap<i64, i64> = BTreeMap::new();
-    for row in rows.map_err(|error| session.failed(&error))? {
-        known.insert(row.get(0), row.get(1));
-        pages::digest_of(&Row(&row), 2)?
-            .iter()
-            .for_each(|old| sums.take(filespace, old));
-    }
-    pages.iter().for_each(|page| sums.add(filespace, &page.digest_row()));
-    let mut next =
-        if known.len() < pages.len() { pages::next_page_number(session, filespace)? } else { 0 };
-    let PageNumbers { end, .. } = page_numbers(filespace);
-    // An ordinal counts from 1.
-    let numbered = (1..).zip(pages).map(|(place, page)| match known.get(&place) {
-        Some(number) => NumberedPage { page, number: *number, is_new: false },
-        None => {
-            next += 1;
-            NumberedPage { page, number: next - 1, is_new: true }
-        }
-    });
-    let numbered = numbered.collect();
-    if next > end {
-        return Err(CatalogError::failed("the filespace has used up its page numbers"));
-    }
-    Ok(numbered)
-}
-
-fn add_versions(
-    session: &Session,
-    filespace: FilespaceId,
-    versions: &[&VersionRow],
-) -> Result<(), CatalogError> {
-    let keys: BTreeSet<_> = versions
-        .iter()
-        .map(|row| (&row.directory, &row.name, row.inserted, row.deactivated))
-        .collect();
-    if versions.len() < ROWS_MIN || keys.len() < versions.len() {
-        return versions.iter().try_for_each(|row| versions::add(session, filespace, row));
-    }
-    assert!(versions.len() <= ROWS_MAX, "a statement has a bounded number of rows");
-    let of_filespace = i64::from(filespace.0);
-    let directories: Vec<&[u8]> =
-        versions.iter().map(|version| version.directory.as_bytes()).collect();
-    let names: Vec<&[u8]> = versions.iter().map(|version| version.name.as_bytes()).collect();
-    let deactivated: Vec<i64> = versions.iter().map(|version| version.deactivated.0).collect();
-    let inserted: Vec<i64> = versions.iter().map(|version| version.inserted.0).collect();
-    let bodies: Vec<&[u8]> = versions.iter().map(|version| &version.body[..]).collect();
-    session.put(
-        "INSERT INTO version SELECT CAST(?1 AS BIGINT), directory, name, deactivated, inserted, body
-         FROM unnest(CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]), CAST(?4 AS BIGINT[]),
-           CAST(?5 AS BIGINT[]), CAST(?6 AS BYTEA[]))
-           AS new(directory, name, deactivated, inserted, body)
-         ON CONFLICT(filespace, directory, name, deactivated, inserted)
-         DO UPDATE SET body = excluded.body",
-        &[&of_filespace, &directories, &names, &deactivated, &inserted, &bodies],
-    )?;
-    let endings: BTreeSet<(Day, &[u8])> = versions
-        .iter()
-        .map(|version| (Day::of(version.deactivated), version.directory.as_bytes()))
-        .collect();
-    let sql: &dyn Sql = session;
-    let insert = "INSERT INTO ending VALUES(?, ?, ?)
-                  ON CONFLICT(filespace, day, directory) DO NOTHING";
-    endings.into_iter().try_for_each(|(day, directory)| {
-        sql.execute(insert, params![filespace.0, day.0, directory]).map(drop)
-    })
+         ON CONFLICT(id) DO UPDATE SET digest = excluded.digest";
+    let values: Values<'a> =
+        vec![Box::new(numbers), Box::new(hashes), Box::new(digests), Box::new(firsts)];
+    [directory, page, Request::Statement { text, values }]
 }

@@ -8,8 +8,8 @@ use sys::lock::{Mutex, MutexGuard};
 
 use super::connect::Connector;
 use super::connections::{Connections, PATIENCE};
-use super::membership::{self, NO_SERVER};
-use super::session::{Abort, Session, TransactionId, WriterLock};
+use super::membership::{self, NO_SERVER, Terms};
+use super::session::{Abort, Attempt, Session, TransactionId, WriterLock};
 use super::{batch, pages, schema};
 use crate::commit_times::CommitMeter;
 use crate::move_state::mark_left;
@@ -110,45 +110,59 @@ impl Postgres {
         locking: WriterLock,
         work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
-        self.transact_unchecked(locking, &mut |session| {
-            let server = self.server_id();
-            if server != NO_SERVER {
-                membership::check(session, server)?;
-            }
-            work(session)
+        self.begin_until_ended(&mut |session| {
+            let mut value = None;
+            let ended = session.transact(locking, &mut |session| {
+                let server = self.server_id();
+                if server != NO_SERVER {
+                    membership::check(session, server)?;
+                }
+                value = Some(work(session)?);
+                Ok(())
+            });
+            Attempt { value, ended }
         })
     }
 
-    /// Performs `work` as one transaction, and counts the time.
-    fn transact_unchecked<T>(
+    /// Performs a batch as one transaction of this server. Returns false, and writes nothing, if
+    /// there are condemnations after `generation`.
+    fn transact_batch(
         &self,
-        locking: WriterLock,
-        work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
+        generation: Option<u64>,
+        writes: &[Write],
+    ) -> Result<bool, CatalogError> {
+        if writes.is_empty() {
+            return Ok(true);
+        }
+        self.begin_until_ended(&mut |session| {
+            let terms = Terms { server: self.server_id(), generation };
+            batch::perform(session, terms, writes)
+        })
+    }
+
+    /// Makes attempts at a transaction until the database does not abort it, and counts the time.
+    fn begin_until_ended<T>(
+        &self,
+        attempt: &mut dyn FnMut(&Session) -> Attempt<T>,
     ) -> Result<T, CatalogError> {
         let began = sys::clock::monotonic();
-        let performed = self.transact_uncounted(locking, work);
+        let performed = self.until_ended(attempt);
         self.meter.count(began, &performed);
         performed
     }
 
-    /// Performs `work` as one transaction. Begins it again if the database aborts it.
-    fn transact_uncounted<T>(
+    /// Makes attempts at a transaction until the database does not abort it.
+    fn until_ended<T>(
         &self,
-        locking: WriterLock,
-        work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
+        attempt: &mut dyn FnMut(&Session) -> Attempt<T>,
     ) -> Result<T, CatalogError> {
         let lost = || CatalogError::Away("its last answer was lost".to_owned());
         let mut tries = 0;
         loop {
             tries += 1;
             assert!(tries <= TRIES_MAX, "the last try returns");
-            let mut value = None;
-            let ended = self.connections.with(PATIENCE, |session| {
-                session.transact(locking, &mut |session| {
-                    value = Some(work(session)?);
-                    Ok(())
-                })
-            })?;
+            let Attempt { value, ended } =
+                self.connections.with(PATIENCE, |session| attempt(session))?;
             match ended {
                 Ok(()) => return value.ok_or_else(lost),
                 Err(Abort::Failed(error)) => return Err(error),
@@ -185,9 +199,17 @@ impl Postgres {
         &self,
         mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
+        self.retry_on(|session| work(session))
+    }
+
+    /// Does the same as [`Self::retry`] for work with a connection.
+    fn retry_on<T>(
+        &self,
+        mut work: impl FnMut(&Session) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
         let began = sys::clock::monotonic();
         loop {
-            let done = self.connections.with(PATIENCE, |session| work(session))?;
+            let done = self.connections.with(PATIENCE, &mut work)?;
             if !matches!(done, Err(CatalogError::Away(_))) || began.elapsed() >= PATIENCE {
                 return done;
             }
@@ -201,7 +223,7 @@ impl Engine for Postgres {
         filespace: FilespaceId,
         keys: &[PageKey],
     ) -> Result<Vec<PageRow>, CatalogError> {
-        self.read(|sql| pages::pages_at(sql, filespace, keys))
+        self.retry_on(|session| pages::pages_at(session, filespace, keys))
     }
 
     fn read<T>(
@@ -219,23 +241,13 @@ impl Engine for Postgres {
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
-        if writes.is_empty() {
-            return Ok(());
-        }
-        self.transact(WriterLock::Shared, &mut |session| batch::perform(session, &writes))
+        let is_current = self.transact_batch(None, &writes)?;
+        assert!(is_current, "the batch does not depend on condemnations");
+        Ok(())
     }
 
     fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CommitError> {
-        if writes.is_empty() {
-            return Ok(());
-        }
-        let is_current = self.transact_unchecked(WriterLock::Shared, &mut |session| {
-            if membership::check(session, self.server_id())? != generation {
-                return Ok(false);
-            }
-            batch::perform(session, &writes)?;
-            Ok(true)
-        })?;
+        let is_current = self.transact_batch(Some(generation), &writes)?;
         if is_current { Ok(()) } else { Err(CommitError::Stale) }
     }
 

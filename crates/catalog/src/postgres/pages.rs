@@ -3,41 +3,43 @@
 
 use model::FilespaceId;
 
+use super::session::{Request, Session, Values};
+use crate::sql::Row;
 use crate::sql::pages::{PAGE, page_of};
-use crate::sql::{Sql, ToValue};
 use crate::{CatalogError, PageKey, PageRow};
 
-/// Number of keys in one statement.
-const PAGES_AT_ONCE: usize = 32;
+/// Maximum number of keys in one statement.
+const PAGES_AT_ONCE: usize = 512;
 
 pub(super) fn pages_at(
-    sql: &dyn Sql,
+    session: &Session,
     filespace: FilespaceId,
     keys: &[PageKey],
 ) -> Result<Vec<PageRow>, CatalogError> {
-    // The number of keys is fixed, so that the statement is prepared once. OFFSET makes the planner
-    // look up each key; without OFFSET the planner reads the whole of a table that it regards as
-    // small.
-    let values = vec!["(CAST(? AS bytea), CAST(? AS bytea))"; PAGES_AT_ONCE].join(", ");
+    // OFFSET makes the planner look up each key; without OFFSET the planner reads the whole of a
+    // table that it regards as small.
     let select = format!(
-        "SELECT found.* FROM (VALUES {values}) AS asked(in_path, from_name)
+        "SELECT found.* FROM unnest(CAST(?1 AS BYTEA[]), CAST(?2 AS BYTEA[]))
+           AS asked(in_path, from_name)
          CROSS JOIN LATERAL (
-           {PAGE} WHERE filespace = ? AND path = in_path AND directory.first = from_name OFFSET 0
+           {PAGE} WHERE filespace = CAST(?3 AS BIGINT) AND path = in_path
+             AND directory.first = from_name OFFSET 0
          ) AS found"
     );
-    let mut rows = Vec::new();
-    for some in keys.chunks(PAGES_AT_ONCE) {
-        let paths: Vec<&[u8]> = some.iter().map(|key| key.directory.as_bytes()).collect();
-        let mut parameters: Vec<&dyn ToValue> = Vec::with_capacity(2 * PAGES_AT_ONCE + 1);
-        for (path, key) in paths.iter().zip(some) {
-            parameters.extend([path as &dyn ToValue, &key.first]);
-        }
-        // No page has the key NULL.
-        parameters.resize(2 * PAGES_AT_ONCE, &None::<Vec<u8>>);
-        parameters.push(&filespace.0);
-        assert_eq!(parameters.len(), 2 * PAGES_AT_ONCE + 1, "one value for each parameter");
-        let found: Vec<PageRow> = sql.all(&select, &parameters, page_of)?;
-        rows.extend(found);
+    let requests: Vec<Request<'_>> = keys
+        .chunks(PAGES_AT_ONCE)
+        .map(|some| {
+            let paths: Vec<&[u8]> = some.iter().map(|key| key.directory.as_bytes()).collect();
+            let firsts: Vec<&[u8]> = some.iter().map(|key| &key.first[..]).collect();
+            let of_filespace = i64::from(filespace.0);
+            let values: Values<'_> =
+                vec![Box::new(paths), Box::new(firsts), Box::new(of_filespace)];
+            Request::Statement { text: &select, values }
+        })
+        .collect();
+    let mut pages = Vec::new();
+    for row in session.send(&requests)?.iter().flatten() {
+        pages.push(page_of(&Row(row))?);
     }
-    Ok(rows)
+    Ok(pages)
 }

@@ -1,7 +1,13 @@
 //! A connection to the database, and its transactions.
+//!
+//! The database performs the requests of a connection in their order, and does not wait for the
+//! reader of its answers. So requests whose answers are not needed one by one are sent at once
+//! ([`Session::send`]), and take one round trip together.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::task::Poll;
 
 use futures_executor::block_on;
 use futures_util::TryStreamExt as _;
@@ -10,7 +16,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
 use super::block;
-use crate::sql::{Columns, Row, RowVisitor, Sql, ToValue, Value, params};
+use crate::sql::{Columns, Performer, Row, RowVisitor, Sql, ToValue, Value, params};
 use crate::{CatalogError, statements};
 
 /// Key of the advisory lock of the catalogue's writers: "holdfast" in ASCII.
@@ -57,6 +63,52 @@ pub(super) enum Abort {
     /// The answer to the commit was lost: the transaction may be durable or not.
     Unknown(TransactionId),
 }
+
+/// An attempt at a transaction.
+pub(super) struct Attempt<T> {
+    /// Result of the work; `None` if it has failed.
+    pub(super) value: Option<T>,
+    pub(super) ended: Result<(), Abort>,
+}
+
+/// Values of the parameters of a request.
+pub(super) type Values<'a> = Vec<Box<dyn ToSql + Sync + 'a>>;
+
+/// One of several requests that are sent at once.
+pub(super) enum Request<'a> {
+    /// Statements without parameters.
+    Command(String),
+    Statement {
+        text: &'a str,
+        values: Values<'a>,
+    },
+}
+
+impl<'a> Request<'a> {
+    /// Returns the statement with copies of `values`. Fails for a number that is too large for any
+    /// column.
+    pub(super) fn of(text: &'a str, values: &[&dyn ToValue]) -> Result<Self, CatalogError> {
+        let mut copies = Values::with_capacity(values.len());
+        for value in values {
+            copies.push(match value.to_value() {
+                Value::Null => Box::new(Value::Null),
+                Value::Integer(number) => Box::new(Value::Integer(number)),
+                Value::Bytes(bytes) => Box::new(bytes.to_vec()),
+                Value::Text(letters) => Box::new(letters.to_owned()),
+                Value::TooLarge => return Err(CatalogError::failed(TOO_LARGE)),
+            });
+        }
+        Ok(Self::Statement { text, values: copies })
+    }
+}
+
+/// A request whose statement is prepared.
+enum Prepared<'r, 'a> {
+    Command(&'r str),
+    Statement(Statement, &'r [Box<dyn ToSql + Sync + 'a>]),
+}
+
+const TOO_LARGE: &str = "a number is too large for the catalogue";
 
 /// One connection.
 pub(super) struct Session {
@@ -134,14 +186,12 @@ impl Session {
         (self as &dyn Sql).exists(&select, &[])
     }
 
-    /// Writes the number of the transaction into the row of the connection.
-    fn settle(&self, TransactionId { slot, number }: TransactionId) -> Result<(), CatalogError> {
-        assert!(number > 0, "only a transaction that has begun is settled");
-        let put = "INSERT INTO settled VALUES(?, ?, ?)
-                   ON CONFLICT(slot) DO UPDATE SET value = excluded.value,
-                     changed = excluded.changed";
-        let sql: &dyn Sql = self;
-        sql.execute(put, params![slot, number, sys::clock::system().0]).map(drop)
+    /// Returns the identity of the next transaction of the connection.
+    pub(super) fn next_transaction(&self) -> TransactionId {
+        let TransactionId { slot, number } = self.transaction.get();
+        let transaction = TransactionId { slot, number: number + 1 };
+        self.transaction.set(transaction);
+        transaction
     }
 
     /// Performs statements without parameters.
@@ -160,6 +210,47 @@ impl Session {
         Ok(prepared)
     }
 
+    /// Sends all requests before it waits for the first answer. Returns the rows of each request.
+    /// Fails with the first failure; then a transaction that has begun before has no effect any
+    /// more.
+    pub(super) fn send(
+        &self,
+        requests: &[Request<'_>],
+    ) -> Result<Vec<Vec<tokio_postgres::Row>>, CatalogError> {
+        let mut prepared = Vec::with_capacity(requests.len());
+        for request in requests {
+            prepared.push(match request {
+                Request::Command(command) => Prepared::Command(command),
+                Request::Statement { text, values } => {
+                    statements::count();
+                    let statement = self.prepare(text)?;
+                    let parameters = statement.params().len();
+                    assert_eq!(parameters, values.len(), "one value for each parameter");
+                    Prepared::Statement(statement, values)
+                }
+            });
+        }
+        let answers = prepared.iter().map(|request| self.answer(request));
+        let answered = block_on(all_at_once(answers));
+        answered.map_err(|error| self.failed(&error))
+    }
+
+    async fn answer(
+        &self,
+        request: &Prepared<'_, '_>,
+    ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+        match request {
+            Prepared::Command(command) => {
+                self.client.batch_execute(command).await?;
+                Ok(Vec::new())
+            }
+            Prepared::Statement(statement, values) => {
+                let values = values.iter().map(|value| &**value as &(dyn ToSql + Sync));
+                self.client.query_raw(statement, values).await?.try_collect().await
+            }
+        }
+    }
+
     /// Performs `work` as one transaction. After every error except `Unknown`, the transaction has
     /// been rolled back.
     pub(super) fn transact(
@@ -167,42 +258,103 @@ impl Session {
         locking: WriterLock,
         work: &mut dyn FnMut(&Self) -> Result<(), CatalogError>,
     ) -> Result<(), Abort> {
-        let abort = |error| match self.failure.get() {
+        self.command(&begin(locking)).map_err(|error| self.abort(locking, error))?;
+        let transaction = self.next_transaction();
+        let worked = work(self).and_then(|()| {
+            let sql: &dyn Sql = self;
+            settle(transaction, &mut |put, values| sql.execute(put, values).map(drop))
+        });
+        match worked {
+            Err(error) => {
+                let abort = self.abort(locking, error);
+                self.roll_back();
+                Err(abort)
+            }
+            Ok(()) => {
+                self.command(COMMIT).map_err(|error| self.abort_of_commit(transaction, error))
+            }
+        }
+    }
+
+    /// Returns what becomes of a transaction that has failed before its commit was sent.
+    pub(super) fn abort(&self, locking: WriterLock, error: CatalogError) -> Abort {
+        match self.failure.get() {
             Some(Failure::Closed | Failure::Conflict) => Abort::Again(error),
             Some(Failure::Busy) if locking == WriterLock::Exclusive => Abort::Again(error),
             Some(Failure::Busy) | None => Abort::Failed(error),
-        };
-        let (patience, shared) = match locking {
-            WriterLock::Exclusive => ("0", ""),
-            WriterLock::ExclusiveSoon => ("2s", ""),
-            WriterLock::Shared => ("0", "_shared"),
-        };
-        // A server that hangs in a transaction would block all others: the database ends the
-        // transaction.
-        let begin = format!(
-            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '15s';
-             SET LOCAL lock_timeout = '{patience}';
-             SELECT pg_advisory_xact_lock{shared}({WRITERS_LOCK})"
-        );
-        self.command(&begin).map_err(abort)?;
-        let TransactionId { slot, number } = self.transaction.get();
-        let transaction = TransactionId { slot, number: number + 1 };
-        self.transaction.set(transaction);
-        let worked = work(self).and_then(|()| self.settle(transaction));
-        match worked {
-            Err(error) => {
-                let abort = abort(error);
-                // A transaction that cannot be rolled back ends with its connection.
-                drop(self.command("ROLLBACK"));
-                Err(abort)
-            }
-            Ok(()) => self.command("COMMIT").map_err(|error| match self.failure.get() {
-                Some(Failure::Closed) => Abort::Unknown(transaction),
-                Some(Failure::Conflict) => Abort::Again(error),
-                Some(Failure::Busy) | None => Abort::Failed(error),
-            }),
         }
     }
+
+    /// Returns what becomes of a transaction that has failed when its commit may have been sent.
+    pub(super) fn abort_of_commit(&self, transaction: TransactionId, error: CatalogError) -> Abort {
+        match self.failure.get() {
+            Some(Failure::Closed) => Abort::Unknown(transaction),
+            Some(Failure::Conflict) => Abort::Again(error),
+            Some(Failure::Busy) | None => Abort::Failed(error),
+        }
+    }
+
+    /// Ends a transaction without an effect. A transaction that cannot be rolled back ends with its
+    /// connection.
+    pub(super) fn roll_back(&self) {
+        drop(self.command("ROLLBACK"));
+    }
+}
+
+/// Command that makes a transaction durable.
+pub(super) const COMMIT: &str = "COMMIT";
+
+/// Returns the commands that begin a transaction.
+pub(super) fn begin(locking: WriterLock) -> String {
+    let (patience, shared) = match locking {
+        WriterLock::Exclusive => ("0", ""),
+        WriterLock::ExclusiveSoon => ("2s", ""),
+        WriterLock::Shared => ("0", "_shared"),
+    };
+    // A server that hangs in a transaction would block all others: the database ends the
+    // transaction.
+    format!(
+        "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '15s';
+         SET LOCAL lock_timeout = '{patience}';
+         SELECT pg_advisory_xact_lock{shared}({WRITERS_LOCK})"
+    )
+}
+
+/// Writes the number of the transaction into the row of its connection, with `perform`.
+pub(super) fn settle(
+    TransactionId { slot, number }: TransactionId,
+    perform: Performer<'_>,
+) -> Result<(), CatalogError> {
+    assert!(number > 0, "only a transaction that has begun is settled");
+    let put = "INSERT INTO settled VALUES(?, ?, ?)
+               ON CONFLICT(slot) DO UPDATE SET value = excluded.value, changed = excluded.changed";
+    perform(put, params![slot, number, sys::clock::system().0])
+}
+
+/// Begins each of `requests` in its order, and then waits for their answers in the same order. The
+/// first poll of a request sends it. Begins none after a request that could not be sent.
+async fn all_at_once<T>(
+    requests: impl Iterator<Item = impl Future<Output = Result<T, tokio_postgres::Error>>>,
+) -> Result<Vec<T>, tokio_postgres::Error> {
+    let mut begun = Vec::new();
+    for request in requests {
+        let mut request = Box::pin(request);
+        let polled = poll_fn(|context| Poll::Ready(request.as_mut().poll(context))).await;
+        let has_failed = matches!(polled, Poll::Ready(Err(_)));
+        begun.push((request, polled));
+        if has_failed {
+            break;
+        }
+    }
+    let mut answers = Vec::with_capacity(begun.len());
+    for (request, polled) in begun {
+        let answer = match polled {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => request.await,
+        };
+        answers.push(answer?);
+    }
+    Ok(answers)
 }
 
 /// Rewrites the parameters of a statement in PostgreSQL's form: `$1` and so on.
@@ -237,7 +389,7 @@ impl ToSql for Value<'_> {
             (Value::Integer(number), &Type::INT8) => number.to_sql(kind, out),
             (Value::Bytes(bytes), &Type::BYTEA) => bytes.to_sql(kind, out),
             (Value::Text(text), &Type::TEXT) => text.to_sql(kind, out),
-            (Value::TooLarge, _) => Err("a number is too large for the catalogue".into()),
+            (Value::TooLarge, _) => Err(TOO_LARGE.into()),
             (value, kind) => Err(format!("{value:?} is not of the type {kind}").into()),
         }
     }
@@ -333,6 +485,27 @@ impl Sql for Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_requests_are_sent_before_the_first_answer_is_awaited() {
+        let log = RefCell::new(Vec::new());
+        let request = |number: u32| {
+            let (log, mut is_sent) = (&log, false);
+            poll_fn(move |context| {
+                log.borrow_mut().push((number, is_sent));
+                if std::mem::replace(&mut is_sent, true) {
+                    return Poll::Ready(Ok(number));
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })
+        };
+        let answers = block_on(all_at_once((1..=3).map(request)));
+        assert_eq!(answers.expect("are answered"), [1, 2, 3]);
+        let sent = [(1, false), (2, false), (3, false)];
+        let answered = [(1, true), (2, true), (3, true)];
+        assert_eq!(*log.borrow(), [sent, answered].concat());
+    }
 
     #[test]
     fn parameters_are_numbered() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use format::page;
 use model::{DomainId, FilespaceId, NodeId, Place};
 
-use super::{Engine, Row, Sql, filespaces, params, row_count};
+use super::{Engine, Performer, Row, Sql, filespaces, params, row_count};
 use crate::amounts::BYTES_MAX;
 use crate::{Amount, Amounts, CatalogError, Filespace, Growth};
 
@@ -91,6 +91,15 @@ pub(super) fn grow(
     filespace: FilespaceId,
     growth: Growth,
 ) -> Result<(), CatalogError> {
+    grow_by(filespace, growth, &mut |update, values| sql.execute(update, values).map(drop))
+}
+
+/// Changes the amount of a filespace, if it is counted, with `perform`.
+pub(crate) fn grow_by(
+    filespace: FilespaceId,
+    growth: Growth,
+    perform: Performer<'_>,
+) -> Result<(), CatalogError> {
     let update = "UPDATE amount SET
                     objects = CASE WHEN objects + ?1 < 0 THEN 0
                                    WHEN objects + ?1 > ?4 THEN ?4 ELSE objects + ?1 END,
@@ -99,7 +108,7 @@ pub(super) fn grow(
                   WHERE filespace = ?3";
     let bounded = |number: i64| number.clamp(-GROWTH_MAX, GROWTH_MAX);
     let (objects, bytes) = (bounded(growth.objects), bounded(growth.bytes));
-    sql.execute(update, params![objects, bytes, filespace.0, BYTES_MAX]).map(drop)
+    perform(update, params![objects, bytes, filespace.0, BYTES_MAX])
 }
 
 /// Takes the versions in the trash of a deletion from the amounts of their filespaces. A damaged

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::FilespaceId;
 
 use super::pages::{PageNumbers, digest_columns, page_numbers};
-use super::{Row, Sql, params};
+use super::{Performer, Row, Sql, params};
 use crate::{CatalogError, PageDigest};
 
 /// The changes of sums by a batch.
@@ -25,16 +25,29 @@ impl SumChanges {
 
     /// Changes the sums that are kept.
     pub(crate) fn keep(self, sql: &dyn Sql) -> Result<(), CatalogError> {
+        let perform: Performer<'_> = &mut |put, values| sql.execute(put, values).map(drop);
+        self.keep_by(|filespace| kept(sql, filespace), perform)
+    }
+
+    /// Changes the sums that `kept` returns, with `perform`.
+    pub(crate) fn keep_by(
+        self,
+        kept: impl Fn(FilespaceId) -> Result<Option<u128>, CatalogError>,
+        perform: Performer<'_>,
+    ) -> Result<(), CatalogError> {
         for (filespace, change) in self.0 {
             if change != 0
-                && let Some(sum) = kept(sql, filespace)?
+                && let Some(sum) = kept(filespace)?
             {
-                put(sql, filespace, sum.wrapping_add(change))?;
+                perform(PUT, params![filespace.0, sum.wrapping_add(change).to_le_bytes()])?;
             }
         }
         Ok(())
     }
 }
+
+const PUT: &str = "INSERT INTO digest_sum VALUES(?, ?)
+                   ON CONFLICT(filespace) DO UPDATE SET sum = excluded.sum";
 
 /// Begins the sum of a new filespace.
 pub(super) fn begin(sql: &dyn Sql, filespace: FilespaceId) -> Result<(), CatalogError> {
@@ -80,7 +93,5 @@ pub(crate) fn first_wrong(
 }
 
 fn put(sql: &dyn Sql, filespace: FilespaceId, sum: u128) -> Result<(), CatalogError> {
-    let put = "INSERT INTO digest_sum VALUES(?, ?)
-               ON CONFLICT(filespace) DO UPDATE SET sum = excluded.sum";
-    sql.execute(put, params![filespace.0, sum.to_le_bytes()]).map(drop)
+    sql.execute(PUT, params![filespace.0, sum.to_le_bytes()]).map(drop)
 }

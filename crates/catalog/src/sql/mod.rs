@@ -13,7 +13,7 @@
 //! `batches` is above the others: it gives each write of a batch to the statements of its noun.
 
 mod alerts;
-mod amounts;
+pub(crate) mod amounts;
 mod answers;
 mod api_keys;
 mod approvals;
@@ -310,6 +310,10 @@ fn require(count: usize, what: &'static str) -> Result<(), CatalogError> {
 fn require_new(count: usize, what: &'static str) -> Result<(), CatalogError> {
     if count == 0 { Err(CatalogError::Exists { what }) } else { Ok(()) }
 }
+
+/// Performer of statements whose answers nobody needs.
+pub(crate) type Performer<'a> =
+    &'a mut dyn FnMut(&'static str, &[&dyn ToValue]) -> Result<(), CatalogError>;
 
 /// Visitor of rows; it returns false to end the query.
 pub(crate) type RowVisitor<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<bool, CatalogError>;

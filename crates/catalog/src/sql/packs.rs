@@ -2,7 +2,7 @@
 
 use model::{DomainId, NodeId, PackNumber};
 
-use super::{Engine, Row, Sql, code, params};
+use super::{Engine, Performer, Row, Sql, code, params};
 use crate::{CatalogError, PackRow, PackState, Packs};
 
 /// Lowest number that no pack gets: a place has 39 bits for the number of its pack.
@@ -45,6 +45,11 @@ fn next_pack(sql: &dyn Sql) -> Result<PackNumber, CatalogError> {
 }
 
 pub(super) fn put(sql: &dyn Sql, pack: &PackRow) -> Result<(), CatalogError> {
+    put_by(pack, &mut |statement, values| sql.execute(statement, values).map(drop))
+}
+
+/// Makes or replaces the row of a pack, with `perform`.
+pub(crate) fn put_by(pack: &PackRow, perform: Performer<'_>) -> Result<(), CatalogError> {
     // Commits may overtake each other: an open row is older than a sealed row.
     let put = "INSERT INTO pack VALUES(?, ?, ?, ?, ?)
                ON CONFLICT(number) DO UPDATE SET sealed = excluded.sealed,
@@ -54,9 +59,8 @@ pub(super) fn put(sql: &dyn Sql, pack: &PackRow) -> Result<(), CatalogError> {
     assert!(pack.number.0 < PACK_NUMBER_END, "no place names a pack of this number");
     let sealed = code(pack.state, &PackState::ALL);
     let node = pack.node.map(|node| node.0);
-    sql.execute(put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes, &node])?;
-    sql.execute(count, params![pack.number.0])?;
-    Ok(())
+    perform(put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes, &node])?;
+    perform(count, params![pack.number.0])
 }
 
 pub(super) fn remove(sql: &dyn Sql, pack: PackNumber) -> Result<(), CatalogError> {

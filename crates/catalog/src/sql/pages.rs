@@ -362,10 +362,19 @@ fn page_number(
     sql.first(select, params![filespace.0, key.directory.as_bytes(), key.first], |row| row.get(0))
 }
 
-pub(crate) fn next_page_number(sql: &dyn Sql, filespace: FilespaceId) -> Result<i64, CatalogError> {
+fn next_page_number(sql: &dyn Sql, filespace: FilespaceId) -> Result<i64, CatalogError> {
     let PageNumbers { first, end } = page_numbers(filespace);
     let select = "SELECT max(id) FROM page WHERE id >= ? AND id < ?";
     let last: Option<i64> = sql.one(select, params![first, end], |row| row.get(0))?;
+    page_number_after(filespace, last)
+}
+
+/// Returns the number of the page after `last`, which is the last page of the filespace.
+pub(crate) fn page_number_after(
+    filespace: FilespaceId,
+    last: Option<i64>,
+) -> Result<i64, CatalogError> {
+    let PageNumbers { first, end } = page_numbers(filespace);
     let next = last.map_or(first, |last| last + 1);
     if next < first {
         return Err(CatalogError::impossible("the last page number of a filespace"));
@@ -377,7 +386,7 @@ pub(crate) fn next_page_number(sql: &dyn Sql, filespace: FilespaceId) -> Result<
     }
 }
 
-pub(crate) fn put(
+pub(super) fn put(
     sql: &dyn Sql,
     filespace: FilespaceId,
     page: &PageRow,

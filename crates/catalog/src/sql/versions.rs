@@ -77,7 +77,7 @@ fn versions(
     })
 }
 
-pub(crate) fn add(
+pub(super) fn add(
     sql: &dyn Sql,
     filespace: FilespaceId,
     version: &VersionRow,

@@ -14,6 +14,7 @@ pub(crate) mod digests;
 pub(crate) mod drills;
 pub(crate) mod expiry;
 pub(crate) mod filespaces;
+pub(crate) mod groups;
 pub(crate) mod identities;
 pub(crate) mod keys;
 pub(crate) mod marks;
@@ -274,6 +275,9 @@ macro_rules! conformance {
                 one_of_many_redeems_the_token,
                 as_many_redeem_the_key_as_it_allows,
                 one_filespace_is_made_by_many,
+            );
+            conformance!(@theme groups, $new,
+                a_batch_does_what_its_writes_do_one_by_one,
             );
             conformance!(@theme reference, $new,
                 any_batches_do_what_they_do_to_a_map,
