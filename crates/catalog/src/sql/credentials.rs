@@ -103,7 +103,9 @@ fn token_node(
     Ok(match token {
         None => Err(InvalidToken::Unknown),
         Some(Token { node, expires, state }) => match state.as_str() {
-            "new" if expires > now => Ok(one_node(sql, "node.id = ?", node.0, "the token's node")?),
+            "new" if expires > now => {
+                Ok(one_node(sql, "node.id = ?", params![node.0], "the token's node")?)
+            }
             "new" => Err(InvalidToken::Expired),
             "used" => Err(InvalidToken::Used),
             _ => Err(InvalidToken::Replaced),
@@ -172,11 +174,9 @@ fn remove_certificates(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> 
 }
 
 fn certificate_node(sql: &dyn Sql, serial: &[u8], now: ServerTime) -> Result<Node, CatalogError> {
-    let what = "the node of this certificate";
-    let select = "SELECT node FROM certificate WHERE serial = ? AND expires > ?";
-    let node: Option<u32> = sql.first(select, params![serial, now.0], |row| row.get(0))?;
-    let node = node.ok_or(CatalogError::NotFound { what })?;
-    one_node(sql, "node.id = ?", node, what)
+    let of_certificate =
+        "node.id = (SELECT node FROM certificate WHERE serial = ? AND expires > ?)";
+    one_node(sql, of_certificate, params![serial, now.0], "the node of this certificate")
 }
 
 fn is_enrolled(sql: &dyn Sql, node: NodeId) -> Result<bool, CatalogError> {

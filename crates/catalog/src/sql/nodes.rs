@@ -86,12 +86,11 @@ fn node_columns(row: &Row<'_>) -> Result<Node, CatalogError> {
 pub(super) fn one_node(
     sql: &dyn Sql,
     condition: &str,
-    parameter: impl ToValue,
+    values: &[&dyn ToValue],
     what: &'static str,
 ) -> Result<Node, CatalogError> {
     let select = format!("{NODE} WHERE {condition}");
-    sql.first(&select, params![parameter], node_columns)?
-        .ok_or(CatalogError::NotFound { what })
+    sql.first(&select, values, node_columns)?.ok_or(CatalogError::NotFound { what })
 }
 
 pub(super) fn add_node(
@@ -142,7 +141,7 @@ fn nodes_from(sql: &dyn Sql, from: &str, limit: usize) -> Result<Vec<Node>, Cata
 }
 
 pub(super) fn node(sql: &dyn Sql, name: &NodeName) -> Result<Node, CatalogError> {
-    one_node(sql, "node.name = ?", name.as_str(), "the node")
+    one_node(sql, "node.name = ?", params![name.as_str()], "the node")
 }
 
 fn node_in_any_case(sql: &dyn Sql, name: &NodeName) -> Result<Node, CatalogError> {
