@@ -28,6 +28,8 @@ use crate::store::CommitFailure;
 
 /// Minimum number of changes in a share. The pages of a share are read at once.
 const SHARE_CHANGES: usize = 32;
+/// Number of changes from which on a share is large enough: its pages are in memory together.
+const SHARE_CHANGES_MAX: usize = 128;
 /// Maximum number of threads that apply the changes of one transaction. More threads would not
 /// help, because a single thread writes their result.
 const THREADS_MAX: usize = 4;
@@ -93,8 +95,9 @@ impl Intake {
         changes: Vec<ResolvedChange>,
         at: CommitPoint,
     ) -> Result<Preparation, CommitFailure> {
-        let shares = shares(changes);
-        let threads = sys::process::processors().min(THREADS_MAX).min(shares.len());
+        let threads_max = sys::process::processors().min(THREADS_MAX);
+        let shares = shares(changes, threads_max);
+        let threads = threads_max.min(shares.len());
         let waiting = Mutex::new(shares.into_iter());
         let next = || waiting.lock().next();
         let work = || {
@@ -298,16 +301,19 @@ fn reject_states(key: &PageKey, change: &mut Change) -> Vec<Rejection> {
     Rejection::of_page(key, rejected)
 }
 
-/// Divides changes into shares. All changes of one directory are in one share, in their order.
-fn shares(changes: Vec<ResolvedChange>) -> Vec<Vec<ResolvedChange>> {
+/// Divides changes into shares for this many threads. All changes of one directory are in one
+/// share, in their order. The shares are as large as the threads allow, because each of them waits
+/// for the catalogue's database once.
+fn shares(changes: Vec<ResolvedChange>, threads: usize) -> Vec<Vec<ResolvedChange>> {
     let count = changes.len();
+    let share_changes = count.div_ceil(threads.max(1)).clamp(SHARE_CHANGES, SHARE_CHANGES_MAX);
     let mut directories: BTreeMap<DirPath, Vec<ResolvedChange>> = BTreeMap::new();
     for resolved in changes {
         directories.entry(resolved.key.directory.clone()).or_default().push(resolved);
     }
     let mut shares: Vec<Vec<ResolvedChange>> = Vec::new();
     for (_, changes) in directories {
-        match shares.last_mut().filter(|share| share.len() < SHARE_CHANGES) {
+        match shares.last_mut().filter(|share| share.len() < share_changes) {
             Some(share) => share.extend(changes),
             None => shares.push(changes),
         }

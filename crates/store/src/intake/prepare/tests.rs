@@ -16,7 +16,7 @@ fn changes_of_a_directory_share_in_their_order() {
         let directories = (0..100).map(|number| format!("/{number}/"));
         changes.extend(directories.map(|path| resolved(&path, &format!("{round}"))));
     }
-    let shares = shares(changes);
+    let shares = shares(changes, 4);
     assert!(shares.len() > 2, "{}", shares.len());
     let mut seen = BTreeSet::new();
     for (at, share) in shares.iter().enumerate() {
@@ -29,6 +29,21 @@ fn changes_of_a_directory_share_in_their_order() {
         }
     }
     assert_eq!(seen.len(), 100);
+}
+
+#[test]
+fn shares_are_as_large_as_the_threads_allow() {
+    let check = |count: usize, threads, expected: &[usize]| {
+        let changes = (0..count).map(|number| resolved(&format!("/{number}/"), ""));
+        let shares = shares(changes.collect(), threads);
+        let sizes: Vec<usize> = shares.iter().map(Vec::len).collect();
+        assert_eq!(sizes, expected);
+    };
+    check(0, 2, &[]);
+    check(40, 4, &[32, 8]);
+    check(200, 2, &[100, 100]);
+    check(300, 2, &[128, 128, 44]);
+    check(100, 0, &[100]);
 }
 
 fn page(names: impl Iterator<Item = u16>) -> Vec<Object> {
