@@ -53,6 +53,10 @@ impl<E: Engine> Filespaces for E {
         name: &[u8],
         now: ServerTime,
     ) -> Result<Filespace, CatalogError> {
+        // A write would wait for all others, and they for it.
+        if let Some(known) = self.read(|sql| named(sql, node, name))? {
+            return Ok(known);
+        }
         let name = name.to_vec();
         self.write(move |sql| open_filespace(sql, node, &name, now))
     }
@@ -92,6 +96,12 @@ fn of_archive(sql: &dyn Sql, node: NodeId, archive: u64) -> Result<Vec<Filespace
     sql.all(&select, params![node.0, names.start, names.end], columns)
 }
 
+/// Returns the filespace of the node with this name, if it exists. Then the node exists, too.
+fn named(sql: &dyn Sql, node: NodeId, name: &[u8]) -> Result<Option<Filespace>, CatalogError> {
+    let select = format!("{FILESPACE} WHERE node = ? AND name = ?");
+    sql.first(&select, params![node.0, name], columns)
+}
+
 fn open_filespace(
     sql: &dyn Sql,
     node: NodeId,
@@ -101,8 +111,7 @@ fn open_filespace(
     let domain = "SELECT domain FROM node WHERE id = ?";
     let domain: Option<i64> = sql.first(domain, params![node.0], |row| row.get(0))?;
     let domain = domain.ok_or(CatalogError::NotFound { what: "the node" })?;
-    let select = format!("{FILESPACE} WHERE node = ? AND name = ?");
-    if let Some(known) = sql.first(&select, params![node.0, name], columns)? {
+    if let Some(known) = named(sql, node, name)? {
         return Ok(known);
     }
     match sql.next_filespace(domain)? {
@@ -116,7 +125,8 @@ fn open_filespace(
             sql.execute(insert, params![number, node.0, name, now.0])?;
         }
     }
-    let made: Filespace = sql.one(&select, params![node.0, name], columns)?;
+    let made = named(sql, node, name)?;
+    let made = made.ok_or_else(|| CatalogError::impossible("the absence of a new filespace"))?;
     amounts::begin(sql, made.id)?;
     digest_sums::begin(sql, made.id)?;
     Ok(made)
