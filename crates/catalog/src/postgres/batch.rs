@@ -36,7 +36,7 @@ use super::session::{
 };
 use crate::sql::digest_sums::SumChanges;
 use crate::sql::pages::{self, PageNumbers, page_number_after, page_numbers};
-use crate::sql::{Performer, Row, amounts, batches, packs, params};
+use crate::sql::{Performer, Row, amounts, batches, events, packs, params, sessions};
 use crate::{CatalogError, PageKey, PageRow, Write};
 
 /// Minimum number of new pages for COPY, which costs more round trips to the database and less for
@@ -193,6 +193,8 @@ impl<'a> Writer<'_, 'a> {
             match other {
                 Write::Grow { filespace, growth } => amounts::grow_by(*filespace, *growth, add)?,
                 Write::PutPack(pack) => packs::put_by(pack, add)?,
+                Write::AddSession(row) => sessions::add_by(row, add)?,
+                Write::AddEvent(event) => events::add_by(event, add)?,
                 other => unreachable!("a group has no such write: {other:?}"),
             }
         }

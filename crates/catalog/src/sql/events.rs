@@ -2,7 +2,7 @@
 
 use model::ServerTime;
 
-use super::{Engine, Sql, params, row_count, row_number};
+use super::{Engine, Performer, Sql, params, row_count, row_number};
 use crate::{CatalogError, EventRow, Events, LoggedEvent};
 
 impl<E: Engine> Events for E {
@@ -12,9 +12,14 @@ impl<E: Engine> Events for E {
 }
 
 pub(super) fn add(sql: &dyn Sql, event: &EventRow) -> Result<(), CatalogError> {
+    add_by(event, &mut |insert, values| sql.execute(insert, values).map(drop))
+}
+
+/// Adds an event to the audit trail, with `perform`.
+pub(crate) fn add_by(event: &EventRow, perform: Performer<'_>) -> Result<(), CatalogError> {
     let insert = "INSERT INTO event(time, actor, what, details) VALUES(?, ?, ?, ?)";
     let EventRow { time, actor, what, details } = event;
-    sql.execute(insert, &[&time.0, actor, what, details]).map(drop)
+    perform(insert, params![time.0, actor, what, details])
 }
 
 fn events(

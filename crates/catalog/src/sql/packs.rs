@@ -59,7 +59,7 @@ pub(crate) fn put_by(pack: &PackRow, perform: Performer<'_>) -> Result<(), Catal
     assert!(pack.number.0 < PACK_NUMBER_END, "no place names a pack of this number");
     let sealed = code(pack.state, &PackState::ALL);
     let node = pack.node.map(|node| node.0);
-    perform(put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes, &node])?;
+    perform(put, params![pack.number.0, pack.domain.0, sealed, pack.bytes, node])?;
     perform(count, params![pack.number.0])
 }
 

@@ -2,7 +2,7 @@
 
 use model::{FilespaceId, NodeId, ServerTime};
 
-use super::{Engine, Row, Sql, params, row_count, row_number};
+use super::{Engine, Performer, Row, Sql, params, row_count, row_number};
 use crate::{CatalogError, SessionRow, Sessions};
 
 impl<E: Engine> Sessions for E {
@@ -74,13 +74,18 @@ fn sessions(
 }
 
 pub(super) fn add(sql: &dyn Sql, session: &SessionRow) -> Result<(), CatalogError> {
+    add_by(session, &mut |statement, values| sql.execute(statement, values).map(drop))
+}
+
+/// Records a finished backup, with `perform`.
+pub(crate) fn add_by(session: &SessionRow, perform: Performer<'_>) -> Result<(), CatalogError> {
     let insert = "INSERT INTO session(node, filespace, started, ended, complete, report)
                   VALUES(?, ?, ?, ?, ?, ?)";
     let SessionRow { node, filespace, started, ended, complete, report } = session;
-    sql.execute(insert, &[&node.0, &filespace.0, &started.0, &ended.0, complete, report])?;
+    perform(insert, params![node.0, filespace.0, started.0, ended.0, complete, report])?;
     if *complete {
         let update = "UPDATE filespace SET last_backup = ? WHERE id = ?";
-        sql.execute(update, &[&started.0, &filespace.0])?;
+        perform(update, params![started.0, filespace.0])?;
     }
     Ok(())
 }

@@ -11,7 +11,9 @@
 //! 2. A mark counts if its directory has versions. A group only adds versions. So a mark counts if
 //!    the group has added a version before it, or if the catalogue had versions before the group.
 //!    The second question is put to the catalogue before anything of the group is written.
-//! 3. A write of any other kind is performed by itself, after all writes before it and before all
+//! 3. The other writes of a group touch tables that no page, version or mark touches, and need no
+//!    answer. They are performed last, in their order.
+//! 4. A write of any other kind is performed by itself, after all writes before it and before all
 //!    writes behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +50,7 @@ pub(super) struct Group<'a> {
     pub(super) endings: BTreeSet<(Day, &'a DirPath)>,
     /// Endings that count if the directory had versions before the group.
     pub(super) marks: BTreeSet<(Day, &'a DirPath)>,
-    /// Writes to packs and amounts, in their order.
+    /// Writes of packs, amounts, finished backups and events, in their order.
     pub(super) others: Vec<&'a Write>,
     /// Directories of the versions.
     versioned: BTreeSet<&'a DirPath>,
@@ -113,7 +115,9 @@ impl<'a> Group<'a> {
             | Write::MarkDirectory { filespace, .. } => {
                 *self.filespace.get_or_insert(*filespace) == *filespace
             }
-            Write::Grow { .. } | Write::PutPack(_) => true,
+            Write::Grow { .. } | Write::PutPack(_) | Write::AddSession(_) | Write::AddEvent(_) => {
+                true
+            }
             _ => false,
         }
     }
