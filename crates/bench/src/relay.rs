@@ -12,7 +12,9 @@
 //! 2. Each direction of a connection has a buffer of twice the bandwidth-delay product of a round
 //!    trip, so the delay alone never slows a stream. While the buffer is full nothing is read, and
 //!    TCP makes the sender wait.
-//! 3. The first bytes of a connection leave one round trip after the connection was accepted. On a
+//! 3. A round trip of a connection begins with bytes up after bytes down, or with its first bytes.
+//!    Requests that are sent before their answers come are one round trip.
+//! 4. The first bytes of a connection leave one round trip after the connection was accepted. On a
 //!    real link the handshake would take that long.
 //!
 //! Deliberately absent: loss of packets, and jitter.
@@ -87,6 +89,8 @@ pub(crate) struct Traffic {
     /// Number of changes of direction between one read and the next. One side has waited for the
     /// other at most that often.
     pub(crate) turns: u64,
+    /// Number of round trips of all connections.
+    pub(crate) round_trips: u64,
 }
 
 impl Traffic {
@@ -96,6 +100,7 @@ impl Traffic {
             up_bytes: self.up_bytes - before.up_bytes,
             down_bytes: self.down_bytes - before.down_bytes,
             turns: self.turns - before.turns,
+            round_trips: self.round_trips - before.round_trips,
         }
     }
 
@@ -141,6 +146,7 @@ impl Relay {
             up_bytes: count(&self.counts.up_bytes),
             down_bytes: count(&self.counts.down_bytes),
             turns: count(&self.counts.turns),
+            round_trips: count(&self.counts.round_trips),
         }
     }
 }
@@ -159,6 +165,7 @@ struct Counts {
     up_bytes: AtomicU64,
     down_bytes: AtomicU64,
     turns: AtomicU64,
+    round_trips: AtomicU64,
     /// Direction of the last segment.
     last: AtomicU8,
 }
@@ -171,7 +178,11 @@ enum Way {
 }
 
 impl Counts {
-    fn count(&self, way: Way, bytes: u64) {
+    /// Counts a segment. `last` is the direction of the last segment of the same connection.
+    fn count(&self, way: Way, bytes: u64, last: &AtomicU8) {
+        if last.swap(way as u8, Ordering::Relaxed) != Way::Up as u8 && way == Way::Up {
+            self.round_trips.fetch_add(1, Ordering::Relaxed);
+        }
         let counter = if way == Way::Up { &self.up_bytes } else { &self.down_bytes };
         counter.fetch_add(bytes, Ordering::Relaxed);
         if self.last.swap(way as u8, Ordering::Relaxed) != way as u8 {
@@ -221,24 +232,34 @@ async fn accept(listener: TcpListener, target: SocketAddr, link: Link, counts: A
         counts.connections.fetch_add(1, Ordering::Relaxed);
         let (client_read, client_write) = client.into_split();
         let (server_read, server_write) = server.into_split();
-        carry_all(client_read, server_write, &up, opened);
-        carry_all(server_read, client_write, &down, opened);
+        let last = Arc::new(AtomicU8::default());
+        let from = |from| Source { from, last: Arc::clone(&last), opened };
+        carry_all(from(client_read), server_write, &up);
+        carry_all(from(server_read), client_write, &down);
     }
 }
 
-fn carry_all(from: OwnedReadHalf, to: OwnedWriteHalf, way: &Arc<Direction>, opened: Instant) {
+/// One direction of a connection.
+struct Source {
+    from: OwnedReadHalf,
+    /// Direction of the last segment of the connection, in both directions.
+    last: Arc<AtomicU8>,
+    /// Time at which the first bytes leave.
+    opened: Instant,
+}
+
+fn carry_all(source: Source, to: OwnedWriteHalf, way: &Arc<Direction>) {
     let (sender, receiver) = unbounded_channel();
-    tokio::spawn(read(from, Arc::clone(way), sender, opened));
+    tokio::spawn(read(source, Arc::clone(way), sender));
     tokio::spawn(write(receiver, to));
 }
 
 /// Reads segments into the queue. The queue has no limit of its own, because each of its segments
 /// takes room in the buffer.
 async fn read(
-    mut from: OwnedReadHalf,
+    Source { mut from, last, opened }: Source,
     way: Arc<Direction>,
     queue: UnboundedSender<Segment>,
-    opened: Instant,
 ) {
     let buffer_bytes = usize::try_from(way.link.buffer_bytes()).unwrap_or(usize::MAX);
     let buffer = Arc::new(Semaphore::new(buffer_bytes));
@@ -251,7 +272,7 @@ async fn read(
         let room = Arc::clone(&buffer).acquire_many_owned(permits).await;
         let Ok(room) = room else { return };
         let bytes = u64::from(permits);
-        way.counts.count(way.way, bytes);
+        way.counts.count(way.way, bytes, &last);
         let due = way.carry(bytes, opened);
         let sent = Segment { due, bytes: segment[..length].to_vec(), _room: room };
         if queue.send(sent).is_err() {

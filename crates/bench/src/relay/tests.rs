@@ -43,11 +43,27 @@ fn a_round_trip_takes_the_delay_twice() {
     // Three round trips for the three bytes, and one for the handshake.
     assert!(begin.elapsed() >= round_trip * 4, "{:?}", begin.elapsed());
     let traffic = relay.traffic();
-    assert_eq!(traffic, Traffic { connections: 1, up_bytes: 3, down_bytes: 3, turns: 6 });
+    let (connections, turns, round_trips) = (1, 6, 3);
+    let expected = Traffic { connections, up_bytes: 3, down_bytes: 3, turns, round_trips };
+    assert_eq!(traffic, expected);
     let earlier = Traffic { up_bytes: 2, ..Traffic::default() };
     assert_eq!(traffic.since(earlier).bytes(), 4);
     drop(stream);
     assert_eq!(server.join().unwrap(), 3);
+}
+
+#[test]
+fn requests_before_the_first_answer_are_one_round_trip() {
+    let counts = Counts::default();
+    let (one, other) = (AtomicU8::default(), AtomicU8::default());
+    let count = |ways: &[Way], last: &AtomicU8| {
+        ways.iter().for_each(|way| counts.count(*way, 1, last));
+        counts.round_trips.load(Ordering::Relaxed)
+    };
+    assert_eq!(count(&[Way::Up, Way::Up, Way::Up, Way::Down, Way::Down], &one), 1);
+    assert_eq!(count(&[Way::Up], &other), 2, "each connection has its own");
+    assert_eq!(count(&[Way::Up, Way::Down, Way::Up], &one), 4);
+    assert_eq!(count(&[Way::Up], &other), 4, "its answer has not come");
 }
 
 #[test]

@@ -112,6 +112,11 @@ impl Cluster {
         Self::make("on", Door::None)
     }
 
+    /// Starts a server as [`Self::durable`] does. It listens at [`Self::address`], too.
+    pub fn durable_with_address() -> Option<Self> {
+        Self::make("on", Door::Plain)
+    }
+
     fn make(fsync: &'static str, door: Door) -> Option<Self> {
         let Some(programs) = programs() else {
             skip::say("PostgreSQL is not installed; '.ci/packages test' installs it");
@@ -309,7 +314,19 @@ impl Cluster {
     /// The URL of a database.
     pub fn url(&self, database: &str) -> String {
         let folder = self.folder.path().display();
-        format!("postgres:///{database}?host={folder}&user=holdfast")
+        let port = if self.port == PORT { String::new() } else { format!("&port={}", self.port) };
+        format!("postgres:///{database}?host={folder}&user=holdfast{port}")
+    }
+
+    /// The address of a server that listens over TCP without TLS, as `HOST:PORT`.
+    pub fn address(&self) -> String {
+        assert!(self.door == Door::Plain, "the server has an address");
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The URL of a database whose server is reached at `address`.
+    pub fn url_at(&self, address: &str, database: &str) -> String {
+        format!("postgres://holdfast@{address}/{database}")
     }
 
     /// Cuts off all connections to the database.
