@@ -32,7 +32,7 @@ use tokio_postgres::types::{ToSql, Type};
 use self::group::{Group, Part, parts};
 use super::membership::Terms;
 use super::session::{
-    Attempt, COMMIT, Request, Session, TransactionId, Values, WriterLock, begin, settle,
+    Attempt, COMMIT, Request, Session, TransactionId, Values, WriterLock, opening,
 };
 use crate::sql::digest_sums::SumChanges;
 use crate::sql::pages::{self, PageNumbers, page_number_after, page_numbers};
@@ -78,12 +78,8 @@ fn write_all<'a>(
 ) -> Result<Option<Vec<Request<'a>>>, CatalogError> {
     let parts = parts(writes);
     let filespaces: BTreeSet<FilespaceId> = writes.iter().filter_map(Write::filespace).collect();
-    let mut opening = vec![Request::Command(begin(WriterLock::Shared))];
-    settle(transaction, &mut |put, values| {
-        opening.push(Request::of(put, values)?);
-        Ok(())
-    })?;
-    opening.push(terms.question()?);
+    let mut opening = opening(WriterLock::Shared, transaction, terms)?;
+    let question = opening.len() - 1;
     // A filespace is locked until the transaction ends: otherwise two transactions might give the
     // same number to two pages. The filespaces are locked in the order of their numbers, so that no
     // two transactions wait for each other.
@@ -94,7 +90,7 @@ fn write_all<'a>(
     if let Some(Part::Group(first)) = parts.first() {
         opening.extend(look_up(first));
     }
-    let mut answers = session.send(&opening)?.into_iter().skip(2);
+    let mut answers = session.send(&opening)?.into_iter().skip(question);
     if !terms.hold(&answers.next().unwrap_or_default())? {
         return Ok(None);
     }

@@ -8,7 +8,7 @@ use sys::lock::{Mutex, MutexGuard};
 
 use super::connect::Connector;
 use super::connections::{Connections, PATIENCE};
-use super::membership::{self, NO_SERVER, Terms};
+use super::membership::{NO_SERVER, Terms};
 use super::session::{Abort, Attempt, Session, TransactionId, WriterLock};
 use super::{batch, pages, schema};
 use crate::commit_times::CommitMeter;
@@ -24,7 +24,7 @@ pub struct Postgres {
     pub(super) connections: Connections,
     /// Connection that holds the lock of the catalogue's users.
     claim: Mutex<Option<Session>>,
-    /// This server's number in the list, or [`NO_SERVER`], or [`membership::GONE`].
+    /// This server's number in the list, or [`NO_SERVER`], or [`super::membership::GONE`].
     pub(super) server: AtomicI64,
     meter: CommitMeter,
 }
@@ -112,11 +112,9 @@ impl Postgres {
     ) -> Result<T, CatalogError> {
         self.begin_until_ended(&mut |session| {
             let mut value = None;
-            let ended = session.transact(locking, &mut |session| {
-                let server = self.server_id();
-                if server != NO_SERVER {
-                    membership::check(session, server)?;
-                }
+            let server = self.server_id();
+            let terms = (server != NO_SERVER).then_some(Terms { server, generation: None });
+            let ended = session.transact(locking, terms, &mut |session| {
                 value = Some(work(session)?);
                 Ok(())
             });

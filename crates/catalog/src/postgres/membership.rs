@@ -2,14 +2,14 @@
 
 use super::session::Request;
 use crate::CatalogError;
-use crate::sql::{Row, Sql, params};
+use crate::sql::{Row, params};
 
 /// Number of a process that is not a server.
 pub(super) const NO_SERVER: i64 = 0;
 /// Number of a server that has left the list; no row has it.
 pub(super) const GONE: i64 = -1;
 
-/// What the catalogue must still say of a server for its batch to be performed.
+/// What the catalogue must still say of a server for its transaction to be performed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     /// Number of the server, or [`NO_SERVER`].
@@ -28,25 +28,14 @@ impl Terms {
     /// if the server is not in the list. `answer` is the answer to the question.
     pub(super) fn hold(self, answer: &[tokio_postgres::Row]) -> Result<bool, CatalogError> {
         let row = answer.first().ok_or_else(|| CatalogError::impossible("an empty answer"))?;
-        let generation = standing(&Row(row), self.server)?;
+        let row = Row(row);
+        let (generation, member) = (row.get::<u64>(0)?, row.get::<Option<i64>>(1)?);
+        if self.server != NO_SERVER && member.is_none() {
+            return Err(CatalogError::Fenced);
+        }
         Ok(self.generation.is_none_or(|known| known == generation))
     }
 }
 
 const SELECT: &str = "SELECT coalesce((SELECT value FROM counter WHERE name = 'generation'), 0),
                         (SELECT id FROM server WHERE id = ?)";
-
-/// Fails with `Fenced` unless `server` is in the list or is [`NO_SERVER`].
-pub(super) fn check(sql: &dyn Sql, server: i64) -> Result<(), CatalogError> {
-    sql.one(SELECT, &[&server], |row| standing(row, server)).map(drop)
-}
-
-/// Reads the number of condemnations so far. Fails with `Fenced` unless `server` is in the list or
-/// is [`NO_SERVER`].
-fn standing(row: &Row<'_>, server: i64) -> Result<u64, CatalogError> {
-    let (generation, member) = (row.get::<u64>(0)?, row.get::<Option<i64>>(1)?);
-    if server != NO_SERVER && member.is_none() {
-        return Err(CatalogError::Fenced);
-    }
-    Ok(generation)
-}

@@ -16,6 +16,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
 use super::block;
+use super::membership::Terms;
 use crate::sql::{Columns, Performer, Row, RowVisitor, Sql, ToValue, Value, params};
 use crate::{CatalogError, statements};
 
@@ -251,19 +252,23 @@ impl Session {
         }
     }
 
-    /// Performs `work` as one transaction. After every error except `Unknown`, the transaction has
-    /// been rolled back.
+    /// Performs `work` as one transaction, if `terms` hold. After every error except `Unknown`, the
+    /// transaction has been rolled back.
     pub(super) fn transact(
         &self,
         locking: WriterLock,
+        terms: Option<Terms>,
         work: &mut dyn FnMut(&Self) -> Result<(), CatalogError>,
     ) -> Result<(), Abort> {
-        self.command(&begin(locking)).map_err(|error| self.abort(locking, error))?;
         let transaction = self.next_transaction();
-        let worked = work(self).and_then(|()| {
-            let sql: &dyn Sql = self;
-            settle(transaction, &mut |put, values| sql.execute(put, values).map(drop))
-        });
+        let worked = match terms {
+            Some(terms) => self.open(locking, transaction, terms).and_then(|()| work(self)),
+            // The work may make the tables, so the transaction is settled after it.
+            None => self.command(&begin(locking)).and_then(|()| work(self)).and_then(|()| {
+                let sql: &dyn Sql = self;
+                settle(transaction, &mut |put, values| sql.execute(put, values).map(drop))
+            }),
+        };
         match worked {
             Err(error) => {
                 let abort = self.abort(locking, error);
@@ -274,6 +279,19 @@ impl Session {
                 self.command(COMMIT).map_err(|error| self.abort_of_commit(transaction, error))
             }
         }
+    }
+
+    /// Begins and settles a transaction, in one round trip. Fails with `Fenced` if the server of
+    /// `terms` is not in the list.
+    fn open(
+        &self,
+        locking: WriterLock,
+        transaction: TransactionId,
+        terms: Terms,
+    ) -> Result<(), CatalogError> {
+        assert!(terms.generation.is_none(), "the work does not depend on condemnations");
+        let answers = self.send(&opening(locking, transaction, terms)?)?;
+        terms.hold(answers.last().map(Vec::as_slice).unwrap_or_default()).map(drop)
     }
 
     /// Returns what becomes of a transaction that has failed before its commit was sent.
@@ -304,8 +322,24 @@ impl Session {
 /// Command that makes a transaction durable.
 pub(super) const COMMIT: &str = "COMMIT";
 
+/// Returns the requests that begin and settle a transaction. The last of them is the question of
+/// `terms`.
+pub(super) fn opening<'a>(
+    locking: WriterLock,
+    transaction: TransactionId,
+    terms: Terms,
+) -> Result<Vec<Request<'a>>, CatalogError> {
+    let mut requests = vec![Request::Command(begin(locking))];
+    settle(transaction, &mut |put, values| {
+        requests.push(Request::of(put, values)?);
+        Ok(())
+    })?;
+    requests.push(terms.question()?);
+    Ok(requests)
+}
+
 /// Returns the commands that begin a transaction.
-pub(super) fn begin(locking: WriterLock) -> String {
+fn begin(locking: WriterLock) -> String {
     let (patience, shared) = match locking {
         WriterLock::Exclusive => ("0", ""),
         WriterLock::ExclusiveSoon => ("2s", ""),
@@ -321,7 +355,7 @@ pub(super) fn begin(locking: WriterLock) -> String {
 }
 
 /// Writes the number of the transaction into the row of its connection, with `perform`.
-pub(super) fn settle(
+fn settle(
     TransactionId { slot, number }: TransactionId,
     perform: Performer<'_>,
 ) -> Result<(), CatalogError> {
