@@ -9,7 +9,7 @@ pub(super) const NO_SERVER: i64 = 0;
 /// Number of a server that has left the list; no row has it.
 pub(super) const GONE: i64 = -1;
 
-/// What the catalogue must still say of a server for its transaction to be performed.
+/// Terms of a transaction: the server is in the list, and knows all condemnations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     /// Number of the server, or [`NO_SERVER`].

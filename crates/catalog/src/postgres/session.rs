@@ -104,7 +104,7 @@ impl<'a> Request<'a> {
 }
 
 /// A request whose statement is prepared.
-enum Prepared<'r, 'a> {
+enum PreparedRequest<'r, 'a> {
     Command(&'r str),
     Statement(Statement, &'r [Box<dyn ToSql + Sync + 'a>]),
 }
@@ -221,13 +221,13 @@ impl Session {
         let mut prepared = Vec::with_capacity(requests.len());
         for request in requests {
             prepared.push(match request {
-                Request::Command(command) => Prepared::Command(command),
+                Request::Command(command) => PreparedRequest::Command(command),
                 Request::Statement { text, values } => {
                     statements::count();
                     let statement = self.prepare(text)?;
                     let parameters = statement.params().len();
                     assert_eq!(parameters, values.len(), "one value for each parameter");
-                    Prepared::Statement(statement, values)
+                    PreparedRequest::Statement(statement, values)
                 }
             });
         }
@@ -238,14 +238,14 @@ impl Session {
 
     async fn answer(
         &self,
-        request: &Prepared<'_, '_>,
+        request: &PreparedRequest<'_, '_>,
     ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
         match request {
-            Prepared::Command(command) => {
+            PreparedRequest::Command(command) => {
                 self.client.batch_execute(command).await?;
                 Ok(Vec::new())
             }
-            Prepared::Statement(statement, values) => {
+            PreparedRequest::Statement(statement, values) => {
                 let values = values.iter().map(|value| &**value as &(dyn ToSql + Sync));
                 self.client.query_raw(statement, values).await?.try_collect().await
             }

@@ -100,7 +100,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the catalogue has of a filespace, which is the only one of its node.
+/// The rows of a filespace, which is the only one of its node.
 #[derive(PartialEq, Eq, Debug)]
 struct Held {
     contents: FilespaceContents,
