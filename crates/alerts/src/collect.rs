@@ -56,6 +56,7 @@ pub(crate) fn collect(
             .map(|pool| pool_facts(store, pool, today))
             .collect::<Result<_, _>>()?,
         refuses_data: store.pools.refuses_data(),
+        hold: store.hold()?,
         domains: quotas::domains_near(
             &**catalog,
             catalog.domains()?.iter(),

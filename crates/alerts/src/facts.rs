@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use catalog::EventOutcome;
 use model::{DomainId, NodeId, ServerTime};
+use store::Hold;
 use store::quotas::NearDomain;
 
 /// The state of a server at one moment.
@@ -18,6 +19,8 @@ pub(crate) struct Facts {
     pub(crate) pools: Vec<PoolFacts>,
     /// True if the server refuses new data because no pool has room.
     pub(crate) refuses_data: bool,
+    /// Why the server is held, if it is.
+    pub(crate) hold: Option<Hold>,
     /// The domains that are near a limit, or at it.
     pub(crate) domains: Vec<NearDomain>,
     /// Volumes with errors, and the numbers of their errors.

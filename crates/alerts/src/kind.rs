@@ -9,6 +9,9 @@ pub enum Kind {
     DamagedData,
     PoolAway,
     PoolFull,
+    /// The server removes nothing that its catalogue does not name: it was recovered, or its
+    /// catalogue is older than a copy of it.
+    ServerHeld,
     /// A backup found far more objects deleted than the node's backups before.
     MassDeletion,
     /// A domain is near a limit on what it may have, or at it.
@@ -49,6 +52,7 @@ impl Kind {
         Self::DamagedData,
         Self::PoolAway,
         Self::PoolFull,
+        Self::ServerHeld,
         Self::MassDeletion,
         Self::DomainFull,
         Self::NoBackup,
@@ -72,6 +76,7 @@ impl Kind {
             Self::DamagedData => "damaged-data",
             Self::PoolAway => "pool-away",
             Self::PoolFull => "pool-full",
+            Self::ServerHeld => "server-held",
             Self::MassDeletion => "mass-deletion",
             Self::DomainFull => "domain-full",
             Self::NoBackup => "no-backup",
@@ -96,7 +101,14 @@ impl Kind {
 
     /// Returns true if neither quiet hours nor the wait for more alerts hold up the notice.
     pub fn is_urgent(self) -> bool {
-        matches!(self, Self::DamagedData | Self::PoolAway | Self::PoolFull | Self::MassDeletion)
+        matches!(
+            self,
+            Self::DamagedData
+                | Self::PoolAway
+                | Self::PoolFull
+                | Self::ServerHeld
+                | Self::MassDeletion
+        )
     }
 
     pub(crate) fn ending(self) -> Ending {
@@ -122,6 +134,7 @@ impl Kind {
             Self::DamagedData => ("damaged data was found", "findings of damaged data"),
             Self::PoolAway => ("a pool is not available", "pools are not available"),
             Self::PoolFull => ("a pool is nearly full", "pools are nearly full"),
+            Self::ServerHeld => ("the server is held", "servers are held"),
             Self::MassDeletion => {
                 ("a backup found far more deleted than usual", "backups found far more deleted")
             }

@@ -285,6 +285,7 @@ fn of_domain(domain: &NearDomain) -> Finding {
 
 fn of_server(facts: &Facts, settings: &AlertSettings) -> Vec<Finding> {
     let mut found: Vec<Finding> = facts.volumes.iter().map(volume).collect();
+    found.extend(facts.hold.map(|hold| service(Kind::ServerHeld, SERVER, hold.to_string())));
     found.extend(damage(facts.damaged_packs));
     found.extend(copy(facts, settings));
     for (what, end) in &facts.certificates {

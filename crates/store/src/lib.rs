@@ -57,6 +57,7 @@ pub mod volumes;
 
 pub use creation::{NewServer, init};
 pub use error::StoreError;
+pub use folder::hold::Hold;
 pub use folder::secrets::Secrets;
 pub use names::check_name;
 pub use pages::decode_page;

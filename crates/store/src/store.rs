@@ -43,7 +43,7 @@ use crate::fleet::index_share;
 use crate::folder::config::{Config, MASTER_KEY};
 use crate::folder::database::Database;
 use crate::folder::error::OpenError;
-use crate::folder::hold;
+use crate::folder::hold::{self, Hold};
 use crate::folder::secrets::Secrets;
 use crate::intake::opener::Opener;
 use crate::lifecycle::tasks::Tasks;
@@ -660,20 +660,21 @@ impl Store {
         self.condemned.write()
     }
 
-    /// Fails after a recovery of the server, or if a copy is newer than its catalogue, until an
-    /// administrator has released the server.
-    pub(crate) fn check_released(&self) -> Result<(), StoreError> {
+    /// Returns the reason why the servers of the catalogue are held; `None` if they are not. A
+    /// server is held after a recovery, or if a copy is newer than its catalogue, until an
+    /// administrator has released it.
+    pub fn hold(&self) -> Result<Option<Hold>, CatalogError> {
         // The mark is asked first: a report of this server that began before the hold clears the
         // flag once more.
-        self.check_newest()?;
-        if !self.recovered.load(Ordering::Relaxed) {
-            return Ok(());
+        if let Some(copy) = known_copies::noticed(&*self.catalog)? {
+            return Ok(Some(Hold::Older { copy }));
         }
-        Err(StoreError::conflict(
-            "this server was recovered, and until it is released it removes no data that its \
-             catalogue does not name; back up all nodes, then release the server with \
-             'holdfast admin reclaim --release'",
-        ))
+        Ok(self.recovered.load(Ordering::Relaxed).then_some(Hold::Recovered))
+    }
+
+    /// Fails while the server is held.
+    pub(crate) fn check_released(&self) -> Result<(), StoreError> {
+        self.hold()?.map_or(Ok(()), |hold| Err(StoreError::conflict(hold.to_string())))
     }
 
     /// Fails unless everything that was appended during `filling` is durable.

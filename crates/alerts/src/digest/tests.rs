@@ -93,6 +93,7 @@ fn facts() -> Facts {
             days: Vec::new(),
         }],
         refuses_data: false,
+        hold: None,
         volumes: Vec::new(),
         tasks: Vec::new(),
         distrusts_clock: false,

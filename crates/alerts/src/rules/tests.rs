@@ -1,5 +1,6 @@
 //! Tests of the rules, each with its edges.
 
+use store::Hold;
 use store::quotas::LimitUse;
 
 use super::*;
@@ -34,6 +35,7 @@ fn facts() -> Facts {
         outcomes: Vec::new(),
         pools: Vec::new(),
         refuses_data: false,
+        hold: None,
         domains: Vec::new(),
         volumes: Vec::new(),
         tasks: Vec::new(),
@@ -252,6 +254,18 @@ fn the_server_has_its_own_state() {
     let text = "nothing expires, and schedules wait, because the server does not trust its clock; \
                 'expiration refused' in 'holdfast admin log' says why";
     check(&Facts { distrusts_clock: true, ..facts() }, &[(Kind::TaskFailed, text)]);
+}
+
+#[test]
+fn a_server_that_is_held_is_named_with_its_reason() {
+    for (hold, reason) in [
+        (Hold::Recovered, "this server was recovered"),
+        (Hold::Older { copy: 7 }, "the catalogue is older than its copy 7 in the pools"),
+    ] {
+        let found = found(&Facts { hold: Some(hold), ..facts() });
+        let [(Kind::ServerHeld, text)] = &found[..] else { panic!("{found:?}") };
+        assert!(text.starts_with(reason) && text.contains("reclaim --release"), "{text}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::TaskEnd;
+use store::Hold;
 
 use super::format::Text;
 use crate::call::Answer;
@@ -17,6 +18,12 @@ pub(super) fn add(desk: &Desk, text: &mut Text) -> Answer<()> {
     text.gauge("holdfast_keeps_house", "1 if this server does the work of the fleet.", house);
     let help = "Servers of the installation.";
     text.gauge("holdfast_servers", help, store.servers().len());
+    let hold = store.hold()?;
+    let is_older = matches!(hold, Some(Hold::Older { .. }));
+    let help = "1 if the server removes nothing that its catalogue does not name, for this reason.";
+    let holds = [("recovered", hold == Some(Hold::Recovered)), ("older-catalogue", is_older)];
+    let holds = holds.map(|(reason, is_so)| (reason, u8::from(is_so)));
+    text.labelled(("holdfast_server_held", "gauge", help), "reason", holds);
     tasks(desk, text)?;
     process(text);
     Ok(())

@@ -30,9 +30,10 @@ const NOTE_BYTES_MAX: usize = 500;
 #[derive(Serialize, JsonSchema)]
 struct AlertDocument {
     number: u64,
-    /// The rule: damaged-data, pool-away, pool-full, mass-deletion, domain-full, no-backup,
-    /// old-filespace, event-failed, event-missed, drill-failed, drill-old, node-certificate,
-    /// server-certificate, pool-fills, disk-errors, tape-errors, copy-old or task-failed.
+    /// The rule: damaged-data, pool-away, pool-full, server-held, mass-deletion, domain-full,
+    /// no-backup, old-filespace, event-failed, event-missed, drill-failed, drill-old,
+    /// node-certificate, server-certificate, pool-fills, disk-errors, tape-errors, copy-old or
+    /// task-failed.
     kind: String,
     /// Node, domain, pool or task that the alert is about.
     object: String,

@@ -32,8 +32,9 @@ const POOL_PERCENT: u64 = 90;
 /// Maximum number of open alerts that are looked through for the risks of a caller.
 const ALERTS_MAX: usize = 100_000;
 /// Kinds of alerts that are risks. The others are found here as the server stands now.
-const ALERTS: [Kind; 12] = [
+const ALERTS: [Kind; 13] = [
     Kind::DamagedData,
+    Kind::ServerHeld,
     Kind::MassDeletion,
     Kind::OldFilespace,
     Kind::EventFailed,
@@ -60,9 +61,9 @@ struct RisksDocument {
 #[derive(Serialize, JsonSchema)]
 struct RiskDocument {
     /// Kind of the risk: no-backup, old-backup, failed-drill, domain-full, pool-away, pool-full,
-    /// disk-errors; or of an open alert: damaged-data, mass-deletion, old-filespace, event-failed,
-    /// event-missed, drill-old, node-certificate, server-certificate, pool-fills, tape-errors,
-    /// copy-old, task-failed.
+    /// disk-errors; or of an open alert: damaged-data, server-held, mass-deletion, old-filespace,
+    /// event-failed, event-missed, drill-old, node-certificate, server-certificate, pool-fills,
+    /// tape-errors, copy-old, task-failed.
     kind: &'static str,
     /// Node, domain, pool or other thing at risk.
     object: String,

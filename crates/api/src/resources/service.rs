@@ -35,6 +35,10 @@ struct ServerDocument {
     /// Number of backups under way, for those who run the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     backups: Option<u64>,
+    /// Why the servers are held, and what ends the hold, for those who run the service: they remove
+    /// nothing that their catalogue does not name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<String>,
 }
 
 /// Words that nodes use, for forms.
@@ -60,6 +64,7 @@ pub(super) fn add(routes: &mut Routes) {
 fn servers(call: &mut Call<Empty, Empty, Empty>) -> Answer<ServersDocument> {
     call.caller.check(Area::Service, Right::Read, Subject::Shared)?;
     let is_staff = call.caller.is_staff();
+    let hold = if is_staff { call.desk.store().hold()? } else { None };
     let describe = |server: store::fleet::ServerSummary| ServerDocument {
         address: server.address,
         version: server.version,
@@ -68,6 +73,7 @@ fn servers(call: &mut Call<Empty, Empty, Empty>) -> Answer<ServersDocument> {
         keeps_house: server.keeps_house,
         is_this: server.is_this,
         backups: is_staff.then_some(server.backups),
+        hold: hold.map(|hold| hold.to_string()),
     };
     let servers = call.desk.store().servers();
     Ok(ServersDocument { items: servers.into_iter().map(describe).collect() })

@@ -26,6 +26,15 @@ pub struct Server {
     pub backups: u64,
     /// Health of the server that sent the list. The others do not report theirs.
     pub health: Health,
+    /// Why the servers of the catalogue are held, and what ends the hold.
+    pub hold: Option<String>,
+}
+
+impl Server {
+    /// Returns true if an administrator has to do something.
+    pub fn is_impaired(&self) -> bool {
+        self.health.is_impaired() || self.hold.is_some()
+    }
 }
 
 /// Health of a server.
@@ -42,8 +51,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// Returns true if an administrator has to do something.
-    pub fn is_impaired(&self) -> bool {
+    fn is_impaired(&self) -> bool {
         self.disk_errors > 0 || self.lacks_index || self.refuses_data
     }
 }
@@ -64,6 +72,7 @@ impl From<proto::Server> for Server {
                 lacks_index: message.lacks_index,
                 refuses_data: message.refuses_data,
             },
+            hold: optional::text(message.hold),
         }
     }
 }

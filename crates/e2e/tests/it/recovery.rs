@@ -8,7 +8,9 @@ use e2e::harness::{Node, Outcome, Server};
 use e2e::manifest::assert_same;
 use serde_json::Value;
 
+use crate::api::{Provider, fields};
 use crate::pools::packs;
+use crate::risks::{wait_for, watch_certificates};
 use crate::scene::{Scene, manifest, names, plant_files};
 
 const FILES: usize = 60;
@@ -267,6 +269,47 @@ fn a_server_whose_catalogue_was_set_back_keeps_what_came_later() {
     assert_eq!(made["copy"], 2, "{made}");
     scene.server.restart();
     scene.compare("out");
+}
+
+#[test]
+fn a_server_that_is_held_says_why_wherever_an_operator_looks() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut service = Provider::new();
+    let lab = service.tenant("LAB");
+    let metric = |service: &Provider, value: u8| {
+        let text = service.root.get("/metrics").expect(200).body;
+        let line = format!("holdfast_server_held{{reason=\"older-catalogue\"}} {value}");
+        assert!(String::from_utf8(text).unwrap().contains(&line), "{line}");
+    };
+    service.server.admin(&["catalog", "backup"]);
+    service.server.terminate().expect(&[0]);
+    let catalog = service.server.dir().join("catalog.sqlite");
+    let older = fs::read(&catalog).unwrap();
+    service.server.restart();
+    assert_eq!(service.server.admin(&["servers"])["hold"], Value::Null);
+    metric(&service, 0);
+    service.server.admin(&["catalog", "backup"]);
+    service.server.terminate().expect(&[0]);
+    fs::write(&catalog, older).unwrap();
+    watch_certificates(&mut service);
+    let is_held = |list: &Value| fields(list, "kind").contains(&"server-held".to_owned());
+    let open = "/v1/alerts?state=open";
+    wait_for(&service.root, open, is_held);
+    wait_for(&service.root, "/v1/risks", is_held);
+    metric(&service, 1);
+    let servers = service.server.try_admin(&["servers"]).expect(&[8]).json();
+    let reason = servers["hold"].as_str().expect("a reason");
+    assert!(reason.starts_with("the catalogue is older than its copy"), "{reason}");
+    let shown = service.root.get("/v1/servers").expect(200).json();
+    assert_eq!(shown["items"][0]["hold"], reason);
+    let shown = lab.get("/v1/servers").expect(200).json();
+    assert_eq!(shown["items"][0].get("hold"), None, "a tenant learns nothing of copies");
+    service.server.admin(&["reclaim", "--release"]);
+    wait_for(&service.root, open, |list| !is_held(list));
+    assert_eq!(service.server.admin(&["servers"])["hold"], Value::Null);
+    metric(&service, 0);
 }
 
 #[test]

@@ -1,11 +1,42 @@
 //! The hold on a server that was recovered, or whose catalogue is older than its copies: while it
 //! lasts the server removes nothing that its catalogue does not name.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 
 /// File in the server's folder that exists while the hold lasts.
 pub(crate) const HOLD_FILE: &str = "recovered";
+
+/// Reason why a server is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// The server was recovered.
+    Recovered,
+    /// The catalogue is older than this copy of it in the pools.
+    Older { copy: u64 },
+}
+
+/// Writes why the server is held, what it does not do, and what ends the hold.
+impl fmt::Display for Hold {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Recovered => out.write_str(
+                "this server was recovered, and until it is released it removes no data that its \
+                 catalogue does not name; back up all nodes, then release the server with \
+                 'holdfast admin reclaim --release'",
+            ),
+            Self::Older { copy } => write!(
+                out,
+                "the catalogue is older than its copy {copy} in the pools; until the server is \
+                 released it removes no data that its catalogue does not name, and makes no copy \
+                 of the catalogue. Stop the server and bring copy {copy} back with 'holdfast \
+                 server rebuild-catalog'. To continue with the older catalogue, back up all nodes, \
+                 then release the server with 'holdfast admin reclaim --release'"
+            ),
+        }
+    }
+}
 
 /// Returns true while the hold on the server in `folder` lasts.
 pub(crate) fn is_held(folder: &Path) -> bool {

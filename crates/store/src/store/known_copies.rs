@@ -20,7 +20,7 @@ use model::PackNumber;
 use super::Store;
 use crate::error::StoreError;
 use crate::folder::error::OpenError;
-use crate::folder::hold::{self, HOLD_FILE};
+use crate::folder::hold::{self, HOLD_FILE, Hold};
 use crate::lifecycle::catalog_copy;
 
 /// Mark in the catalogue with the highest number that a copy has had.
@@ -68,13 +68,7 @@ fn set_mark(name: &'static str, number: u64) -> Write {
 
 /// Returns the error for work that waits while copy `copy` is newer than the catalogue.
 pub(crate) fn refusal(copy: u64) -> StoreError {
-    StoreError::conflict(format!(
-        "the catalogue is older than its copy {copy} in the pools; until the server is released it \
-         removes no data that its catalogue does not name, and makes no copy of the catalogue. \
-         Stop the server and bring copy {copy} back with 'holdfast server rebuild-catalog'. To \
-         continue with the older catalogue, back up all nodes, then release the server with \
-         'holdfast admin reclaim --release'"
-    ))
+    StoreError::conflict(Hold::Older { copy }.to_string())
 }
 
 fn warn(copy: u64) {
@@ -127,11 +121,6 @@ impl Store {
             self.begin_hold()?;
         }
         Ok(Some(copy))
-    }
-
-    /// Fails if a copy was noticed that is newer than the catalogue.
-    pub(super) fn check_newest(&self) -> Result<(), StoreError> {
-        noticed(&*self.catalog)?.map_or(Ok(()), |copy| Err(refusal(copy)))
     }
 
     /// Returns true if the catalogue is older than copy `newest`, which has the highest number.

@@ -556,6 +556,7 @@ pub static STATUS: Report = report(
         count("Backups in Progress", "BACKUPS"),
         count("Disk Errors since Restart", "DISK_ERRORS"),
         plain("Last Disk Error", "LAST_DISK_ERROR", 60),
+        plain("Held", "HOLD", 60),
     ],
     "",
 );

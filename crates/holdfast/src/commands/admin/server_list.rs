@@ -19,7 +19,8 @@ const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 /// Every server takes backups and restores. One of them keeps house: it expires, reclaims, copies
 /// and moves packs, and takes the commands for this work. When it ends, another server keeps house.
 /// The server that answers also reports the errors of its disks since it started, and whether it
-/// runs without a chunk index.
+/// runs without a chunk index. A server that is held removes nothing that its catalogue does not
+/// name; the text below the table says why, and what ends the hold.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -42,6 +43,8 @@ struct ServerDocument<'a> {
     last_disk_error: Option<&'a str>,
     lacks_index: Option<bool>,
     refuses_data: Option<bool>,
+    /// Why the servers are held; null if they are not.
+    hold: Option<&'a str>,
 }
 
 pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, CommandError> {
@@ -60,12 +63,13 @@ pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, Comman
                 last_disk_error: server.health.last_disk_error.as_deref(),
                 lacks_index: server.is_this.then_some(server.health.lacks_index),
                 refuses_data: server.is_this.then_some(server.health.refuses_data),
+                hold: server.hold.as_deref(),
             });
         }
     } else {
         context.output.text(&text(&servers));
     }
-    let is_impaired = servers.iter().any(|server| server.health.is_impaired());
+    let is_impaired = servers.iter().any(Server::is_impaired);
     Ok(if is_impaired { WARNED } else { DONE })
 }
 
@@ -94,6 +98,9 @@ fn text(servers: &[Server]) -> String {
         if server.health.refuses_data {
             notes.push("refuses data: the pools are full".to_owned());
         }
+        if server.hold.is_some() {
+            notes.push("held".to_owned());
+        }
         if server.silence >= SILENCE_SHOWN {
             notes.push(format!("silent for {} s", server.silence.as_secs()));
         }
@@ -104,6 +111,10 @@ fn text(servers: &[Server]) -> String {
     let mut text = table::render(columns, &servers.iter().map(row).collect::<Vec<_>>());
     for error in servers.iter().filter_map(|server| server.health.last_disk_error.as_ref()) {
         text.push_str(&["Last disk error: ", error, "\n"].concat());
+    }
+    // All servers of a catalogue are held for the same reason.
+    if let Some(hold) = servers.iter().find_map(|server| server.hold.as_ref()) {
+        text.push_str(&["Held: ", hold, "\n"].concat());
     }
     text
 }

@@ -36,6 +36,7 @@ pub(super) fn status(table: &mut Table, admin: &mut Admin) -> Result<(), Command
             ("BACKUPS", server.backups.into()),
             ("DISK_ERRORS", server.health.disk_errors.into()),
             ("LAST_DISK_ERROR", server.health.last_disk_error.into()),
+            ("HOLD", server.hold.into()),
         ]);
     }
     Ok(())
