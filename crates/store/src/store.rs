@@ -661,13 +661,13 @@ impl Store {
     }
 
     /// Returns the reason why the servers of the catalogue are held; `None` if they are not. A
-    /// server is held after a recovery, or if a copy is newer than its catalogue, until an
+    /// server is held after a recovery, or if a copy knows what its catalogue lacks, until an
     /// administrator has released it.
     pub fn hold(&self) -> Result<Option<Hold>, CatalogError> {
         // The mark is asked first: a report of this server that began before the hold clears the
         // flag once more.
-        if let Some(copy) = known_copies::noticed(&*self.catalog)? {
-            return Ok(Some(Hold::Older { copy }));
+        if let Some(hold) = known_copies::noticed(&*self.catalog)? {
+            return Ok(Some(hold));
         }
         Ok(self.recovered.load(Ordering::Relaxed).then_some(Hold::Recovered))
     }

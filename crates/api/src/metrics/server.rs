@@ -19,9 +19,12 @@ pub(super) fn add(desk: &Desk, text: &mut Text) -> Answer<()> {
     let help = "Servers of the installation.";
     text.gauge("holdfast_servers", help, store.servers().len());
     let hold = store.hold()?;
-    let is_older = matches!(hold, Some(Hold::Older { .. }));
     let help = "1 if the server removes nothing that its catalogue does not name, for this reason.";
-    let holds = [("recovered", hold == Some(Hold::Recovered)), ("older-catalogue", is_older)];
+    let holds = [
+        ("recovered", matches!(hold, Some(Hold::Recovered))),
+        ("older-catalogue", matches!(hold, Some(Hold::Older { .. }))),
+        ("parted-copies", matches!(hold, Some(Hold::Parted { .. }))),
+    ];
     let holds = holds.map(|(reason, is_so)| (reason, u8::from(is_so)));
     text.labelled(("holdfast_server_held", "gauge", help), "reason", holds);
     tasks(desk, text)?;

@@ -1,4 +1,4 @@
-//! The hold on a server that was recovered, or whose catalogue is older than its copies: while it
+//! The hold on a server that was recovered, or whose catalogue lacks what its copies know: while it
 //! lasts the server removes nothing that its catalogue does not name.
 
 use std::fmt;
@@ -15,6 +15,19 @@ pub enum Hold {
     Recovered,
     /// The catalogue is older than this copy of it in the pools.
     Older { copy: u64 },
+    /// Two pools have different copies with this number: an older catalogue was put in place, and
+    /// has made copies while one of the pools was away.
+    Parted { copy: u64 },
+}
+
+impl Hold {
+    /// Returns the number of the copy that shows why the server is held.
+    pub(crate) fn copy(self) -> Option<u64> {
+        match self {
+            Self::Recovered => None,
+            Self::Older { copy } | Self::Parted { copy } => Some(copy),
+        }
+    }
 }
 
 /// Writes why the server is held, what it does not do, and what ends the hold.
@@ -33,6 +46,16 @@ impl fmt::Display for Hold {
                  of the catalogue. Stop the server and bring copy {copy} back with 'holdfast \
                  server rebuild-catalog'. To continue with the older catalogue, back up all nodes, \
                  then release the server with 'holdfast admin reclaim --release'"
+            ),
+            Self::Parted { copy } => write!(
+                out,
+                "two pools have different copies {copy} of the catalogue, because an older \
+                 catalogue was put in place while one of them was away; until the server is \
+                 released it removes no data that its catalogue does not name, and makes no copy \
+                 of the catalogue. To have the other state back, stop the server and make it again \
+                 from the pool that was away with 'holdfast server recover'. To continue with this \
+                 catalogue, back up all nodes, then release the server with 'holdfast admin \
+                 reclaim --release'"
             ),
         }
     }

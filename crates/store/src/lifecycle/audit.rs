@@ -226,8 +226,7 @@ fn backups_since(store: &Store, time: ServerTime) -> Result<u64, StoreError> {
 }
 
 fn begin(store: &Store) -> Result<Outcome, StoreError> {
-    store.pools.refresh();
-    store.pools.close_failed();
+    pools::refresh(store);
     let rows = store.catalog.pools()?;
     let away = rows.iter().filter(|row| !store.pools.usage(row.id).is_there);
     let on_volumes = rows.iter().filter(|row| store.pools.is_shelf(row.id));

@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 
 use crate::error::StoreError;
 use crate::folder::config::CATALOG_FILE;
+use crate::folder::hold::Hold;
 use crate::lifecycle::amounts;
 use crate::lifecycle::catalog_check::{self, CatalogCheck};
 use crate::lifecycle::copy_retention::{self, DatedCopy, Retention};
@@ -320,11 +321,12 @@ fn accept_loss(store: &Store, check: &CatalogCheck) -> Result<(), StoreError> {
 }
 
 /// Returns a number that no copy has had, and takes note of it: a pool that is away may have copies
-/// that cannot be listed. Fails if a copy is newer than the catalogue, which it would hide.
+/// that cannot be listed. Fails if a copy knows what the catalogue lacks, which it would hide.
 fn next_number(store: &Store) -> Result<u64, StoreError> {
     let listed = all_numbers(&store.pools)?.numbers.last().map(|(number, _)| *number);
-    if let Some(copy) = notice(store, listed)? {
-        return Err(known_copies::refusal(copy));
+    notice_parted(store)?;
+    if let Some(hold) = notice(store, listed)? {
+        return Err(StoreError::conflict(hold.to_string()));
     }
     let last = listed.max(last_number(&*store.catalog)?).unwrap_or(0);
     if last >= NUMBER_MAX {
@@ -335,7 +337,7 @@ fn next_number(store: &Store) -> Result<u64, StoreError> {
     Ok(last + 1)
 }
 
-fn notice(store: &Store, newest: Option<u64>) -> Result<Option<u64>, StoreError> {
+fn notice(store: &Store, newest: Option<u64>) -> Result<Option<Hold>, StoreError> {
     let noticed = store.notice_newer_copy(newest);
     noticed.map_err(|error| StoreError::away(model::chain(&error)))
 }
@@ -345,6 +347,28 @@ fn notice(store: &Store, newest: Option<u64>) -> Result<Option<u64>, StoreError>
 pub(crate) fn notice_newer(store: &Store) -> Result<(), StoreError> {
     let newest = numbers(&store.pools).last().map(|(number, _)| *number);
     notice(store, newest).map(drop)
+}
+
+/// Begins the hold if two pools have different copies with one number. A pool that was away may
+/// have one.
+pub(crate) fn notice_parted(store: &Store) -> Result<(), StoreError> {
+    store
+        .notice_parted_copies()
+        .map_err(|error| StoreError::away(model::chain(&error)))
+}
+
+/// Returns the highest number above `accepted` with which two pools have different copies.
+pub(crate) fn parted(pools: &Pools, accepted: u64) -> Option<u64> {
+    let is_parted = |(number, homes): &&(u64, Vec<PoolId>)| {
+        // A list that cannot be read shows nothing.
+        let lists = homes.iter().filter_map(|pool| read_list(pools, *pool, *number).ok()?.ok());
+        lists.map(|copy| copy.digest).collect::<BTreeSet<_>>().len() > 1
+    };
+    let numbers = numbers(pools);
+    let open = numbers.iter().rev().take_while(|(number, _)| *number > accepted);
+    open.filter(|(_, homes)| homes.len() > 1)
+        .find(is_parted)
+        .map(|(number, _)| *number)
 }
 
 /// Returns the writes after which no copy counts as newer than the catalogue, and the next copy is
@@ -359,9 +383,11 @@ pub(crate) fn pass_newer(store: &Store) -> Result<Vec<Write>, StoreError> {
     if is_complete && noticed.is_none() && listed <= known {
         return Ok(Vec::new());
     }
-    let last = listed.max(noticed).max(known).unwrap_or(0);
-    let left_out = if is_complete { 0 } else { NUMBERS_LEFT_OUT };
-    Ok(vec![set_last_number(last + left_out), known_copies::forget_noticed()])
+    let last = listed.max(noticed.and_then(Hold::copy)).max(known).unwrap_or(0);
+    let last = if is_complete { last } else { last + NUMBERS_LEFT_OUT };
+    let mut writes = vec![set_last_number(last)];
+    writes.extend(known_copies::forget_noticed(last));
+    Ok(writes)
 }
 
 /// Result of a check of the catalogue, with the copy to which it was compared.

@@ -11,7 +11,7 @@ use super::first::{FIRST, first_row};
 use super::list_file::keep_pools;
 use super::lookup::{find, only};
 use super::place::{folder_of, spec, specs};
-use super::tend::missing;
+use super::tend::{missing, refresh};
 use crate::domains;
 use crate::error::StoreError;
 use crate::folder::config::{ConfigError, pool_folder};
@@ -239,7 +239,7 @@ fn check_apart(store: &Store, folder: &Path) -> Result<(), StoreError> {
 /// Marks the empty folder on the new disk of a pool, and returns the mark. The old disk has another
 /// mark, so that the old disk no longer counts as this pool, even if it is mounted again.
 fn replace(store: &Store, row: &PoolRow) -> Result<[u8; 16], StoreError> {
-    store.pools.refresh();
+    refresh(store);
     if store.pools.usage(row.id).is_there {
         let message = format!("pool {} is available; only a lost pool can be replaced", row.name);
         return Err(StoreError::conflict(message));

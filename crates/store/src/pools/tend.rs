@@ -492,7 +492,9 @@ pub fn refresh(store: &Store) {
         tracing::info!(%pool, "a pool is available again");
     }
     if !back.is_empty() {
-        let noticed = catalog_copy::notice_newer(store).map(|()| Outcome::default());
+        let noticed = catalog_copy::notice_newer(store)
+            .and_then(|()| catalog_copy::notice_parted(store))
+            .map(|()| Outcome::default());
         log_outcome("copies of the catalogue", noticed);
     }
     store.pools.close_failed();

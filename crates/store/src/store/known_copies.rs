@@ -9,6 +9,9 @@
 //!    would use it. A mark in the catalogue says so while the pool with the newer copy is away.
 //! 3. Both end when an administrator releases the server. The next copy then gets a higher number
 //!    than the newer copy has, so that the hold does not begin again.
+//! 4. While the pool with the newer copy is away, nobody notices, and the older catalogue makes
+//!    copies. When the pool is back, the two have different copies of one number, and the server is
+//!    held too. A release accepts all numbers up to the highest one.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -18,7 +21,6 @@ use catalog::{Catalog, CatalogError, EventRow, Write};
 use model::PackNumber;
 
 use super::Store;
-use crate::error::StoreError;
 use crate::folder::error::OpenError;
 use crate::folder::hold::{self, HOLD_FILE, Hold};
 use crate::lifecycle::catalog_copy;
@@ -28,6 +30,11 @@ const LAST_NUMBER: &str = "catalogue copies";
 /// Mark in the catalogue with the number of a copy that is newer than the catalogue; 0 if no copy
 /// is newer.
 const NEWER_COPY: &str = "newer catalogue copy";
+/// Mark in the catalogue with the number of which two pools have different copies; 0 if there is
+/// none.
+const PARTED_COPY: &str = "parted catalogue copy";
+/// Mark in the catalogue with the highest number of which pools may have different copies.
+const ACCEPTED_COPY: &str = "accepted catalogue copy";
 /// Kind of the event that records that the catalogue is older than a copy.
 pub(crate) const OLDER: &str = "catalogue is older";
 /// Ending of the names of lists.
@@ -51,66 +58,116 @@ pub(crate) fn set_last_number(number: u64) -> Write {
     set_mark(LAST_NUMBER, number)
 }
 
-/// Returns the number of the copy that was noticed to be newer than the catalogue.
-pub(crate) fn noticed(catalog: &dyn Catalog) -> Result<Option<u64>, CatalogError> {
-    let copy = catalog.mark(NEWER_COPY)?.and_then(|copy| u64::try_from(copy).ok());
+/// Returns why the server is held, if a copy was noticed that knows what the catalogue lacks.
+pub(crate) fn noticed(catalog: &dyn Catalog) -> Result<Option<Hold>, CatalogError> {
+    if let Some(copy) = marked(catalog, NEWER_COPY)? {
+        return Ok(Some(Hold::Older { copy }));
+    }
+    Ok(marked(catalog, PARTED_COPY)?.map(|copy| Hold::Parted { copy }))
+}
+
+/// Returns the number of a copy that a mark has.
+fn marked(catalog: &dyn Catalog, name: &str) -> Result<Option<u64>, CatalogError> {
+    let copy = catalog.mark(name)?.and_then(|copy| u64::try_from(copy).ok());
     Ok(copy.filter(|copy| *copy > 0))
 }
 
-/// Forgets that a copy is newer than the catalogue.
-pub(crate) fn forget_noticed() -> Write {
-    set_mark(NEWER_COPY, 0)
+/// Forgets which copy was noticed. Up to the number `last`, pools may have different copies.
+pub(crate) fn forget_noticed(last: u64) -> [Write; 3] {
+    [set_mark(NEWER_COPY, 0), set_mark(PARTED_COPY, 0), set_mark(ACCEPTED_COPY, last)]
 }
 
 fn set_mark(name: &'static str, number: u64) -> Write {
     Write::SetMark { name, value: i64::try_from(number.min(NUMBER_MAX)).unwrap_or(i64::MAX) }
 }
 
-/// Returns the error for work that waits while copy `copy` is newer than the catalogue.
-pub(crate) fn refusal(copy: u64) -> StoreError {
-    StoreError::conflict(Hold::Older { copy }.to_string())
+/// Returns the write that records why the server is held; `None` after a recovery, which the
+/// folder records.
+fn mark_of(hold: Hold) -> Option<Write> {
+    match hold {
+        Hold::Recovered => None,
+        Hold::Older { copy } => Some(set_mark(NEWER_COPY, copy)),
+        Hold::Parted { copy } => Some(set_mark(PARTED_COPY, copy)),
+    }
 }
 
-fn warn(copy: u64) {
-    tracing::error!(copy, "the catalogue is older than its copy in the pools: nothing is removed");
+/// Returns the words of the audit trail for the beginning of a hold.
+fn details(hold: Hold) -> String {
+    match hold {
+        Hold::Recovered => "the server is held".to_owned(),
+        Hold::Older { copy } => {
+            format!("older than its copy {copy} in the pools; the server is held")
+        }
+        Hold::Parted { copy } => {
+            format!("two pools have different copies {copy}; the server is held")
+        }
+    }
+}
+
+fn warn(hold: Hold) {
+    tracing::error!(reason = %hold, "the server is held: nothing is removed");
 }
 
 impl Store {
-    /// Begins the hold if a pool that is there at the start has a copy that is newer than the
-    /// catalogue.
+    /// Begins the hold if pools that are there at the start have a copy that knows what the
+    /// catalogue lacks.
     pub(super) fn hold_if_older(&self) -> Result<(), OpenError> {
         let was_noticed = noticed(&*self.catalog)?.is_some();
         let newest = catalog_copy::numbers(&self.pools).last().map(|(number, _)| *number);
-        let newer = self.notice_newer_copy(newest)?;
-        if let Some(copy) = newer.filter(|_| was_noticed) {
-            warn(copy);
+        let hold = self.notice_newer_copy(newest)?;
+        if let Some(hold) = hold.filter(|_| was_noticed) {
+            warn(hold);
         }
-        Ok(())
+        self.notice_parted_copies()
     }
 
     /// Begins the hold if `newest`, the highest number of a copy in the pools, shows that the
-    /// catalogue is older than that copy. Returns the number of the newer copy, even if it was
-    /// noticed before.
+    /// catalogue is older than that copy. Returns why the server is held, even if it was noticed
+    /// before.
     ///
     /// The caller lists the pools before this call, because another server may be making a copy.
-    pub(crate) fn notice_newer_copy(&self, newest: Option<u64>) -> Result<Option<u64>, OpenError> {
-        let noticed = noticed(&*self.catalog)?;
-        let found = match newest {
+    pub(crate) fn notice_newer_copy(&self, newest: Option<u64>) -> Result<Option<Hold>, OpenError> {
+        let known = noticed(&*self.catalog)?;
+        let newer = match newest {
             Some(newest) if self.lacks_copy(newest)? => Some(newest),
             _ => None,
         };
-        let Some(copy) = found.max(noticed) else { return Ok(None) };
+        let hold = match (known, newer) {
+            (Some(Hold::Older { copy }), newer) => {
+                Hold::Older { copy: newer.map_or(copy, |newer| newer.max(copy)) }
+            }
+            (_, Some(copy)) => Hold::Older { copy },
+            (Some(hold), None) => hold,
+            (None, None) => return Ok(None),
+        };
+        self.keep_everything(hold, known)?;
+        Ok(Some(hold))
+    }
+
+    /// Begins the hold if two pools have different copies with one number.
+    pub(crate) fn notice_parted_copies(&self) -> Result<(), OpenError> {
+        if noticed(&*self.catalog)?.is_some() {
+            return Ok(());
+        }
+        let accepted = marked(&*self.catalog, ACCEPTED_COPY)?.unwrap_or(0);
+        match catalog_copy::parted(&self.pools, accepted) {
+            Some(copy) => self.keep_everything(Hold::Parted { copy }, None),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins the hold, unless the server is held already, and records why, unless that is `known`.
+    fn keep_everything(&self, hold: Hold, known: Option<Hold>) -> Result<(), OpenError> {
         let begins = !self.is_held()?;
         self.recovered.store(true, Ordering::Relaxed);
         let mut writes = Vec::new();
-        if noticed != Some(copy) {
-            writes.push(set_mark(NEWER_COPY, copy));
+        if known != Some(hold) {
+            writes.extend(mark_of(hold));
         }
         if begins {
-            warn(copy);
+            warn(hold);
             let (actor, what) = (SERVER.to_owned(), OLDER.to_owned());
-            let details = format!("older than its copy {copy} in the pools; the server is held");
-            let event = EventRow { time: sys::clock::now(), actor, what, details };
+            let event = EventRow { time: sys::clock::now(), actor, what, details: details(hold) };
             writes.push(Write::AddEvent(event));
         }
         // The mark comes first: with it the next start begins a hold that a crash prevented.
@@ -120,7 +177,7 @@ impl Store {
         if begins {
             self.begin_hold()?;
         }
-        Ok(Some(copy))
+        Ok(())
     }
 
     /// Returns true if the catalogue is older than copy `newest`, which has the highest number.

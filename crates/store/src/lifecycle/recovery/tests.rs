@@ -2,6 +2,7 @@
 //! of a catalogue alone.
 
 use super::*;
+use crate::folder::hold::Hold;
 use crate::samples::{TestServer, directory, refused};
 
 /// Returns a server with a file, a copy pool, and a copy of its catalogue in both pools.
@@ -138,6 +139,10 @@ fn opened(path: &Path) -> Arc<Store> {
     Arc::new(Store::open_alone(path, &config).expect("opens"))
 }
 
+fn why_held(store: &Store) -> Option<Hold> {
+    store.hold().expect("is read")
+}
+
 fn reclaimed(store: &Arc<Store>) -> Result<(), StoreError> {
     let order =
         crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40, recompress: None };
@@ -217,6 +222,57 @@ fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
     std::fs::rename(mark.with_extension("aside"), &mark).expect("is renamed");
     crate::pools::refresh(&store);
     refused(reclaimed(&store), "older than its copy 2");
+    drop(kept);
+}
+
+/// The older catalogue made a copy with the number of the newer one, whose pool was away. When the
+/// pool was back, no copy had a higher number than the catalogue knew, and the next reclamation
+/// removed what only the copy in that pool named.
+#[test]
+fn two_copies_of_one_number_begin_the_hold() {
+    let (server, older) = server_and_older();
+    let (path, copies) = (server.path().to_owned(), server.beside("COPIES"));
+    let list = |pool: &Path| pool.join("catalogue").join(catalog_copy::name(2));
+    std::fs::rename(list(&path.join("pool")), list(&copies)).expect("is moved");
+    let mark = copies.join("holdfast-pool");
+    let kept = put_back(server, &older);
+    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
+    let store = opened(&path);
+    assert_eq!(copied(&store), Ok(2));
+    assert_eq!(why_held(&store), None, "the other copy cannot be seen");
+    std::fs::rename(mark.with_extension("aside"), &mark).expect("is renamed");
+    crate::pools::refresh(&store);
+    assert_eq!(why_held(&store), Some(Hold::Parted { copy: 2 }));
+    refused(reclaimed(&store), "different copies 2");
+    refused(copied(&store), "different copies 2");
+    assert_eq!(catalog_copy::goes_with_packs(&store), Ok(false));
+    drop(store);
+    let store = opened(&path);
+    assert_eq!(why_held(&store), Some(Hold::Parted { copy: 2 }), "a start ends no hold");
+    release(&store).expect("ends the hold");
+    assert_eq!(copied(&store), Ok(3));
+    drop(store);
+    let store = opened(&path);
+    assert_eq!(why_held(&store), None, "the hold does not come back");
+    drop(kept);
+}
+
+/// A server that starts when both pools are there has not seen any of them come back.
+#[test]
+fn two_copies_of_one_number_are_noticed_at_a_start() {
+    let (server, older) = server_and_older();
+    let path = server.path().to_owned();
+    let newer = path.join("pool/catalogue").join(catalog_copy::name(2));
+    let there = server.beside("COPIES").join("catalogue").join(catalog_copy::name(2));
+    let aside = server.beside("list");
+    let kept = put_back(server, &older);
+    std::fs::rename(&newer, &aside).expect("is moved");
+    let store = opened(&path);
+    assert_eq!(copied(&store), Ok(2));
+    drop(store);
+    std::fs::rename(&aside, &there).expect("is moved");
+    let store = opened(&path);
+    assert_eq!(why_held(&store), Some(Hold::Parted { copy: 2 }));
     drop(kept);
 }
 
