@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::harness::{Outcome, Server};
+use e2e::harness::{Outcome, Server, binary};
 use e2e::manifest::assert_same;
 use e2e::scratch::Scratch;
 
@@ -99,7 +99,10 @@ fn a_copy_of_the_folder_is_refused_until_it_is_adopted() {
     scene.server.terminate().expect(&[0]);
     fs::remove_dir_all(&copy).unwrap();
     let copy = scene.copy_server("copy");
-    server_command("adopt", &copy).expect(&[0]).says("pool");
+    let adopted = Command::new(binary()).args(["server", "adopt"]).arg(&copy).output().unwrap();
+    let said = String::from_utf8(adopted.stderr).unwrap();
+    let pool = format!("  {}", scene.scratch.join("pool").display());
+    assert!(adopted.status.success() && said.lines().any(|line| line == pool), "{said}");
     let original = scene.server.dir().to_path_buf();
     scene.server = Server::start_at(&copy, scene.server.port());
     scene.goes_on(2);

@@ -164,7 +164,7 @@ pub(super) fn adopt(args: &AdoptArgs, context: &mut Context) -> Result<u8, Comma
         context.output.json(&AdoptedDocument { folder: JsonPath(&folder), pools });
         return Ok(DONE);
     }
-    context.output.note(&adopted(&args.folder, &pools));
+    adopted(&args.folder, &pools).lines().for_each(|line| context.output.note(line));
     Ok(DONE)
 }
 
