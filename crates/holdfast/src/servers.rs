@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use client::LocalServer;
-use store::folder::config::{CA_CERTIFICATE, CONFIG_FILE, Config, pool_folder};
+use store::folder::config::{CA_CERTIFICATE, CONFIG_FILE, Config};
 
 use crate::error::CommandError;
 use crate::path;
@@ -134,14 +134,13 @@ pub(crate) fn local() -> Vec<LocalServer> {
     running.filter_map(|server| local_in(&server.folder)).collect()
 }
 
-/// Returns what a backup has to know of the server in `folder`. Its first pool counts alone: only
-/// the server may open its catalogue, which has the others.
+/// Returns what a backup has to know of the server in `folder`.
 fn local_in(folder: &Path) -> Option<LocalServer> {
     let config = Config::load(folder).ok()?;
     let authority = std::fs::read(folder.join(CA_CERTIFICATE)).ok()?;
     let resolved = |path: &Path| Some(path::bytes(&path.canonicalize().ok()?));
-    let pool = pool_folder(&config.pool, folder).ok();
-    let pools = pool.and_then(|pool| resolved(&pool)).into_iter().collect();
+    let pools = store::pools::pool_folders(folder, &config);
+    let pools = pools.iter().filter_map(|pool| resolved(pool)).collect();
     Some(LocalServer { folder: resolved(folder)?, pools, authority })
 }
 

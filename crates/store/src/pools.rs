@@ -32,6 +32,7 @@ pub use changes::{
     reload, remove, report_missing,
 };
 pub use first::FIRST;
+pub use list_file::pool_folders;
 pub use outcome::{Listener, Outcome};
 pub use renewal::drain_anew;
 pub(crate) use tend::ends;

@@ -281,16 +281,23 @@ fn a_backup_of_the_pool_of_its_own_server_warns_once() {
     plant(&scene, &["a"]);
     announce(&scene);
     let folder = scene.server.dir().canonicalize().unwrap();
-    let line = format!("exclude.dir {}", folder.display());
+    let statement = |folder: &Path| format!("exclude.dir {}", folder.display());
+    let line = statement(&folder);
     let around = folder.parent().unwrap();
-    let warned = |path: &Path, options: &[&str]| {
+    let warned = |line: &str, path: &Path, options: &[&str]| {
         let report = scene.node.backup(path, options).expect(&[0, 8]).json();
         let warnings = report["warnings"].as_array().unwrap();
-        warnings.iter().filter(|text| text.as_str().unwrap().contains(&line)).count()
+        warnings.iter().filter(|text| text.as_str().unwrap().contains(line)).count()
     };
-    assert_eq!(warned(around, &["--dry-run"]), 1);
-    assert_eq!(warned(around, &[]), 1);
-    assert_eq!(warned(&scene.tree, &["--dry-run"]), 0);
-    set_list(&scene, &format!("{line}\n"));
-    assert_eq!(warned(around, &["--dry-run"]), 0);
+    assert_eq!(warned(&line, around, &["--dry-run"]), 1);
+    assert_eq!(warned(&line, around, &[]), 1);
+    assert_eq!(warned(&line, &scene.tree, &["--dry-run"]), 0);
+    // A pool that was added later was not known.
+    let second = scene.add_pool("COPIES", &["--copy"]).canonicalize().unwrap();
+    let further = statement(&second);
+    assert_eq!(warned(&further, around, &["--dry-run"]), 1);
+    assert_eq!(warned(&further, &scene.tree, &["--dry-run"]), 0);
+    set_list(&scene, &format!("{line}\n{further}\n"));
+    assert_eq!(warned(&line, around, &["--dry-run"]), 0);
+    assert_eq!(warned(&further, around, &["--dry-run"]), 0);
 }

@@ -1,7 +1,7 @@
 //! The list of pools in a file beside the catalogue, and in the recovery file.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use catalog::PoolRow;
 use data_encoding::HEXLOWER;
@@ -9,7 +9,7 @@ use model::PoolId;
 use serde::{Deserialize, Serialize};
 
 use super::first::{FIRST, first_row};
-use crate::folder::config::{Config, POOLS_FILE};
+use crate::folder::config::{Config, POOLS_FILE, pool_folder};
 
 /// A pool in the list.
 #[derive(Clone, Serialize, Deserialize)]
@@ -78,4 +78,16 @@ pub(crate) fn kept_pools(folder: &Path, config: &Config) -> Option<Vec<PoolRow>>
     let text = std::fs::read_to_string(folder.join(POOLS_FILE)).ok()?;
     let list: PoolList = toml::from_str(&text).ok()?;
     rows(&list.pools, config)
+}
+
+/// Returns the folders of the pools of the server in `folder`. The list beside the catalogue names
+/// them, because only the server may open its catalogue. Without the list, the first pool counts
+/// alone.
+pub fn pool_folders(folder: &Path, config: &Config) -> Vec<PathBuf> {
+    let urls = match kept_pools(folder, config) {
+        Some(rows) => rows.into_iter().map(|row| row.url).collect(),
+        None => vec![config.pool.clone()],
+    };
+    // Buckets and volumes have no folder.
+    urls.iter().filter_map(|url| pool_folder(url, folder).ok()).collect()
 }
