@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::{
     AgentCall, AgentIdentity, AgentMessages, AgentMode, AgentOrders, AgentSettings, AttendError,
-    ClientError, ErrorKind, EventProgress, EventReport, Order,
+    ClientError, ErrorKind, EventName, EventProgress, EventReport, Order,
 };
 use model::ServerTime;
 use tokio::sync::{mpsc, watch};
@@ -51,6 +51,11 @@ pub(crate) enum Message {
         report: EventReport,
     },
     Progress(EventProgress),
+    /// An obstacle that keeps the node from beginning an event.
+    Obstacle {
+        event: EventName,
+        reason: String,
+    },
     /// Answer to a probe.
     Alive,
 }
@@ -229,6 +234,7 @@ async fn speak(
             message = messages.recv() => match message {
                 Some(Message::Report { number, report }) => to.report(number, &report).await?,
                 Some(Message::Progress(progress)) => to.progress(progress).await?,
+                Some(Message::Obstacle { event, reason }) => to.obstacle(event, reason).await?,
                 Some(Message::Alive) => to.alive().await?,
                 None => return Ok(()),
             },

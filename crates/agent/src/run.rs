@@ -1,5 +1,6 @@
 //! The agent's work: it keeps the plan, starts what is due, and reports.
 
+mod obstacles;
 mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,7 @@ use policy::schedule::{Definition, ONCE_PREFIX};
 use sys::alarm::Alarm;
 use tokio::sync::mpsc;
 
+use self::obstacles::Obstacles;
 use self::reports::Reports;
 use crate::command_line::{self, Rights};
 use crate::instance::{self, Verdict};
@@ -100,6 +102,7 @@ pub fn run(home: &Path, program: &Path, stop: impl Future<Output = ()>) -> Resul
             pruned: None,
             ended: ended_in,
             reports: Reports::default(),
+            obstacles: Obstacles::default(),
             audience: Audience::default(),
             clock: ServerClock::default(),
             is_answered: false,
@@ -159,6 +162,7 @@ struct Agent {
     /// Takes the names of events whose keepers have ended.
     ended: mpsc::UnboundedSender<EventName>,
     reports: Reports,
+    obstacles: Obstacles,
     audience: Audience,
     clock: ServerClock,
     verdict: Verdict,
@@ -359,16 +363,20 @@ impl Agent {
             }
             let last_events = self.last_events(now);
             let agenda = look(&self.duties, &last_events, &self.node, now);
-            let start = agenda
-                .due
-                .into_iter()
-                .find(|start| !self.is_held(start) && self.may_start(start));
-            let Some(start) = start else {
+            let is_free = |start: &Start| !self.is_held(start) && self.may_start(start);
+            let due: Vec<Start> = agenda.due.into_iter().filter(is_free).collect();
+            let Some(start) = due.first() else {
                 return Ok(agenda.next_look.unwrap_or(ServerTime(now.0 + DAY_MICROS)));
             };
             // The node's file may have changed.
             self.take_settings(line);
-            self.begin(&start)?;
+            let begun = self.begin(start);
+            if let Err(error) = &begun
+                && self.record_of(start).is_none()
+            {
+                self.tell_obstacle(&due, error, line);
+            }
+            begun?;
             self.report_all(line);
         }
     }
@@ -562,6 +570,7 @@ impl Agent {
                 self.reports.is_connected = true;
                 self.take_settings(line);
                 self.reports.sent.clear();
+                self.obstacles.reset();
                 self.report_all(line);
                 self.give_signs(line);
                 self.verdict.admit()

@@ -293,6 +293,9 @@ impl Call<'_> {
                 take_report(self.edge, self.node, report, self.orders).await?;
             }
             Some(Message::Progress(progress)) => take_progress(self.edge, self.node, progress),
+            Some(Message::Obstacle(obstacle)) => {
+                take_obstacle(self.edge, self.node, obstacle).await;
+            }
             Some(Message::Alive(proto::Alive {})) => {
                 // A caller that does not wait any more needs no answer.
                 for answer in changes.asked.drain(..) {
@@ -356,6 +359,18 @@ fn take_progress(edge: &Edge, node: &Node, progress: proto::EventProgress) {
     match forms::progress(node, progress) {
         Some(progress) => edge.attendances.note_progress(progress),
         None => tracing::debug!(node = %node.name, "the progress of an event is malformed"),
+    }
+}
+
+/// Records what keeps the node from beginning an event. The agent tells it again each minute.
+async fn take_obstacle(edge: &Edge, node: &Node, obstacle: proto::EventObstacle) {
+    let Some((key, reason)) = forms::obstacle(node, obstacle) else {
+        tracing::debug!(node = %node.name, "the obstacle of an event is malformed");
+        return;
+    };
+    let noted = blocking(&edge.store, move |store| schedules::note_obstacle(store, &key, &reason));
+    if let Err(status) = noted.await {
+        tracing::warn!(error = status.message(), "cannot record why an event does not begin");
     }
 }
 

@@ -40,8 +40,8 @@ pub use define::{
     check_following, definition, dissociate, list, readable, remove,
 };
 pub use events::{
-    EventTarget, control, control_one, event_numbered, find_event, node_events, report, run_now,
-    sever, start_task,
+    EventTarget, control, control_one, event_numbered, find_event, node_events, note_obstacle,
+    report, run_now, sever, start_task,
 };
 pub use followers::LabelChange;
 pub(crate) use followers::label_change;

@@ -261,6 +261,13 @@ impl AgentMessages {
         self.send(Message::Progress(message)).await
     }
 
+    /// Tells what keeps the node from beginning an event. The server may drop it.
+    pub async fn obstacle(&self, event: EventName, reason: String) -> Result<(), ClientError> {
+        let event = proto::EventName { schedule: event.schedule, planned: event.planned.0 };
+        let message = proto::EventObstacle { event: Some(event), reason };
+        self.send(Message::Obstacle(message)).await
+    }
+
     /// Answers a probe.
     pub async fn alive(&self) -> Result<(), ClientError> {
         self.send(Message::Alive(proto::Alive {})).await

@@ -158,6 +158,16 @@ pub(crate) fn progress(node: &Node, message: proto::EventProgress) -> Option<Eve
     fields.map(|_| EventProgress { key, attempt, document })
 }
 
+/// Parses what keeps `node` from beginning an event; `None` if it is malformed.
+pub(crate) fn obstacle(node: &Node, message: proto::EventObstacle) -> Option<(EventKey, String)> {
+    let proto::EventObstacle { event, reason } = message;
+    let proto::EventName { schedule, planned } = event?;
+    let is_short = schedule.len() <= NAME_BYTES_MAX && reason.len() <= REASON_BYTES_MAX;
+    let key = EventKey { schedule, planned: ServerTime(planned), node: Some(node.id) };
+    // A database may refuse a NUL in text.
+    is_short.then(|| (key, reason.replace('\0', " ")))
+}
+
 /// Parses the selection of events, except for the node, the domain and the conditions.
 pub(crate) fn filter(message: &proto::ScheduledEventsRequest) -> Result<EventFilter, StoreError> {
     let state = |name: &String| {

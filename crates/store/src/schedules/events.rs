@@ -58,6 +58,17 @@ fn plausible(report: EventReport, now: ServerTime) -> EventReport {
     EventReport { at, began, paused, ..report }
 }
 
+/// Records what keeps a node from beginning an event. Only the reason of an event that is pending
+/// changes, so that it cannot hide what becomes of the event: a report of the node brings a reason
+/// of its own.
+pub fn note_obstacle(store: &Store, key: &EventKey, reason: &str) -> Result<(), StoreError> {
+    let Some((event, _)) = store.catalog.scheduled_event(key)? else { return Ok(()) };
+    if event.state == EventState::Pending && event.reason != reason {
+        store.catalog.explain_events(&[(event.number, reason.to_owned())])?;
+    }
+    Ok(())
+}
+
 /// Records that the connection to `node` was lost.
 pub fn sever(store: &Store, node: NodeId) -> Result<(), StoreError> {
     Ok(store.catalog.sever_events(node, sys::clock::now())?)

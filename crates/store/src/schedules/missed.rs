@@ -123,15 +123,26 @@ impl<'a> Witness<'a> {
             }
             (_, Some(reason), _) => reason.to_owned(),
             (_, None, None) => "the server did not begin it before its window was over".to_owned(),
-            (_, None, Some(node)) => self.reason_at(node, event.opens),
+            (_, None, Some(node)) => self.reason_at(node, event),
         }
     }
 
-    /// Returns the reason why the node has not begun an event whose window opened at `opens`.
-    fn reason_at(&self, node: NodeId, opens: ServerTime) -> String {
+    /// Returns the reason why the node has not begun the event.
+    fn reason_at(&self, node: NodeId, event: &ScheduledEvent) -> String {
         if self.locked.contains(&node) {
             return "the node is locked".to_owned();
         }
+        let (seen, told) = (self.seen_of(node, event.opens), &event.reason);
+        match told.is_empty() {
+            true => seen,
+            false if self.connected.contains(&node) || told.ends_with(&seen) => told.clone(),
+            // The node has told it before its agent left.
+            false => format!("{told}; {seen}"),
+        }
+    }
+
+    /// Returns what the server has seen of the node since the time `opens`.
+    fn seen_of(&self, node: NodeId, opens: ServerTime) -> String {
         if self.connected.contains(&node) {
             return match self.work.get(&node) {
                 Some(work) => format!(

@@ -229,6 +229,66 @@ fn a_missed_event_tells_what_the_server_knows() {
     assert!(!connected_agents(store).expect("are listed").contains(&idle.id));
 }
 
+/// Of an event on a node with a full disk, the server said only that the agent was connected.
+#[test]
+fn what_keeps_a_node_from_beginning_is_the_reason_until_it_begins() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let [full, left, begun] = ["full", "left", "begun"].map(|name| add_node(store, name));
+    let agent = Attendant { node: full.id, number: 1, place: b"place", address: "127.0.0.1" };
+    assert_eq!(attend(store, &agent).expect("is recorded"), None);
+    add(store, "hourly", &hourly("incremental"), "anna").expect("is added");
+    associate(store, "hourly", &[Follower::Domain(full.domain)], "anna").expect("is associated");
+    let mut timetable = Timetable::default();
+    for minute in [-1, 0] {
+        tick(store, &mut timetable, next_hour(minute)).expect("looks");
+    }
+    let event = |node: &Node| {
+        let of_node = |event: &ScheduledEvent| event.key.node == Some(node.id);
+        events(store).into_iter().find(of_node).expect("was opened")
+    };
+    let told = "the agent cannot record that the event begins: the disk is full";
+    let tell = |node: &Node| {
+        let key = event(node).key;
+        note_obstacle(store, &key, told).expect("is noted");
+    };
+    for node in [&full, &left, &begun] {
+        tell(node);
+    }
+    assert_eq!((event(&full).state, event(&full).reason.as_str()), (EventState::Pending, told));
+    let count = events(store).len();
+    let EventKey { schedule, planned, .. } = event(&full).key;
+    let unknown = EventKey { schedule, planned: next_hour(1), node: Some(full.id) };
+    note_obstacle(store, &unknown, told).expect("is passed over");
+    assert_eq!(events(store).len(), count, "no event is made");
+    let report = |phase, minute| {
+        let known = event(&begun);
+        let report = EventReport {
+            occurrence: Occurrence { planned, opens: known.opens, closes: known.closes },
+            key: known.key,
+            report: Report { attempt: 1, phase },
+            at: next_hour(minute),
+            began: None,
+            paused: None,
+            reason: String::new(),
+            session: String::new(),
+            log: Vec::new(),
+        };
+        store.catalog.report_event(&report).expect("is recorded");
+        tell(&begun);
+        let known = event(&begun);
+        assert_eq!(known.reason, "", "it has begun");
+        known.state
+    };
+    assert_eq!(report(Phase::Began, 1), EventState::Started);
+    assert_eq!(report(Phase::Ended(0), 2), EventState::Completed);
+    tick(store, &mut timetable, next_hour(10)).expect("looks");
+    assert_eq!((event(&full).state, event(&full).reason.as_str()), (EventState::Missed, told));
+    let then = "no agent of the node was connected while the window was open";
+    assert_eq!(event(&left).reason, format!("{told}; {then}"));
+    assert_eq!(event(&begun).state, EventState::Completed);
+}
+
 /// The agent was said not to have begun an event for which nobody asked any more.
 #[test]
 fn a_missed_event_of_a_schedule_that_was_taken_back_says_so() {

@@ -100,6 +100,29 @@ fn a_damaged_record_does_not_end_the_agent() {
     node.run(&["agent", "status"]).expect(&[0]);
 }
 
+/// Of an event that a node could not begin, the server said only that the agent was connected.
+#[test]
+fn an_event_that_cannot_be_recorded_tells_why_and_begins_later() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let _agent = agent(&node);
+    let is_connected = || server.admin(&["node", "show", "web-01"])["agent_connected"] == true;
+    wait_until("the agent is connected", is_connected);
+    // A file takes the place of the folder of records, as a full disk takes its room.
+    let records = node.home().join("agent/events");
+    fs::write(&records, b"").unwrap();
+    start_command(&server, &["web-01"], "true");
+    let event = || events(&server, &[]).remove(0);
+    let told = "the agent cannot record that the event begins";
+    let is_told = || event()["reason"].as_str().is_some_and(|reason| reason.starts_with(told));
+    wait_until("the reason is told", is_told);
+    assert_eq!(state(&event()), "pending");
+    fs::remove_file(&records).unwrap();
+    wait_until("the event ends", || state(&event()) == "completed");
+    assert!(!is_told(), "{}", event());
+}
+
 /// An agent with one file on a bad sector did not start, or began nothing any more.
 #[test]
 fn a_record_that_cannot_be_read_does_not_hold_up_other_work() {
