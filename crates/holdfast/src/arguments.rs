@@ -29,7 +29,10 @@ const BEGINNING_BYTES_MIN: usize = 3;
 /// Minimum length of a word that is similar to a command elsewhere.
 const SIMILAR_BYTES_MIN: usize = 4;
 /// Words by which people ask for the list of a group, such as `holdfast archives`.
-const LIST_WORDS: [&str; 3] = ["list", "ls", "show"];
+const LIST_WORDS: [&str; 3] = [LIST, "ls", "show"];
+const LIST: &str = "list";
+/// Commands of administrators that list without a further word.
+const LISTING: [&str; 5] = ["log", "queue", "servers", "stats", "tasks"];
 
 /// Backs up file trees to a server, always incrementally, and restores them.
 #[derive(clap::Parser, Debug)]
@@ -154,9 +157,16 @@ const SAME_ACTS: [&[&str]; 5] = [
     &["cancel", "stop", "abort"],
 ];
 
+/// Returns the words for the act that `word` names or abbreviates.
+fn words_of_act(word: &str) -> Option<&'static [&'static str]> {
+    let begins = |known: &&str| word.len() >= BEGINNING_BYTES_MIN && known.starts_with(word);
+    let named = SAME_ACTS.into_iter().find(|words| words.contains(&word));
+    named.or_else(|| SAME_ACTS.into_iter().find(|words| words.iter().any(begins)))
+}
+
 /// Returns the name of the command below `command` that does what `word` means elsewhere.
 fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
-    let words = SAME_ACTS.into_iter().find(|words| words.contains(&word))?;
+    let words = words_of_act(word)?;
     let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
     let mut names = shown.map(clap::Command::get_name);
     names.find(|name| words.contains(name))
@@ -172,9 +182,12 @@ fn act_before_object(
     after: &[OsString],
 ) -> Option<String> {
     let object = after.first()?.to_str()?;
+    let is_list = words_of_act(word).is_some_and(|words| words.contains(&LIST));
     let within = |named: &str, group: &clap::Command| {
-        let inner = group.find_subcommand(object);
-        let inner = inner.or_else(|| group.find_subcommand(singular_of(object)))?;
+        let inner = object_in(object, group)?;
+        if is_list && named == ADMINISTRATION && LISTING.contains(&inner.get_name()) {
+            return Some(format!("{named} {}", inner.get_name()));
+        }
         let act = inner.find_subcommand(word).map(clap::Command::get_name);
         let act = act.or_else(|| same_act(word, inner))?;
         Some(format!("{named} {} {act}", inner.get_name()))
@@ -184,6 +197,17 @@ fn act_before_object(
         return found;
     }
     within(ADMINISTRATION, whole.find_subcommand("admin")?)
+}
+
+/// Returns the command of `group` that `object` names: as it is, in the plural, by its beginning, or
+/// as another program calls it.
+fn object_in<'a>(object: &str, group: &'a clap::Command) -> Option<&'a clap::Command> {
+    let named = group.find_subcommand(object);
+    let named = named.or_else(|| group.find_subcommand(singular_of(object)));
+    named.or_else(|| match &beginning_with(object, group)[..] {
+        [only] => group.find_subcommand(only),
+        _ => group.find_subcommand(words::object_meant(object)?),
+    })
 }
 
 /// Returns clap's message on one line, with the rule for a number that it refuses.

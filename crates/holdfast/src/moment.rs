@@ -12,7 +12,7 @@ pub(crate) const NEVER: &str = "never";
 /// Error for a text that is no length of time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum LengthError {
-    #[error("a length of time must be a number with s, m, h, d or w, as in 24h")]
+    #[error("a length of time must be a number above 0 with s, m, h, d or w, as in 24h")]
     Form,
     #[error("a length of time must be at most 3650d, which are ten years")]
     TooLong,

@@ -125,6 +125,16 @@ fn an_act_before_its_object_is_understood() {
         ("hsm unmigrate /data/a", "holdfast hsm recall"),
         ("unarchive /data/a", "holdfast retrieve"),
         ("search letter", "holdfast find"),
+        // TSM's administrators abbreviate both words.
+        ("admin q ev", "holdfast admin event list"),
+        ("admin q n", "holdfast admin node list"),
+        ("admin q act", "holdfast admin log"),
+        ("admin query process", "holdfast admin tasks"),
+        ("admin q stg", "holdfast admin pool list"),
+        ("admin upd n web-01", "holdfast admin node set"),
+        ("admin del sch nightly", "holdfast admin schedule delete"),
+        ("admin def sched nightly", "holdfast admin schedule define"),
+        ("admin reg node bert", "holdfast admin node add"),
     ] {
         let refused = refusal(line);
         let expected = format!("did you mean '{meant}'?");

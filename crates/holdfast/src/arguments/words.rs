@@ -55,6 +55,24 @@ const FOREIGN_WORDS: &[ForeignWord] = &[
     foreign("holdfast server", "status", &["holdfast admin servers"]),
 ];
 
+/// Objects of TSM's administrators, with the commands of administrators that have them here.
+const FOREIGN_OBJECTS: &[(&str, &str)] = &[
+    ("actlog", "log"),
+    ("cloptset", "optionset"),
+    ("process", "tasks"),
+    ("request", "queue"),
+    ("stgpool", "pool"),
+];
+
+/// Returns the command that has the object of another program of which `word` is the beginning.
+pub(super) fn object_meant(word: &str) -> Option<&'static str> {
+    let mut meant = FOREIGN_OBJECTS.iter().filter(|(object, _)| object.starts_with(word));
+    match (meant.next(), meant.next()) {
+        (Some((_, only)), None) => Some(*only),
+        _ => None,
+    }
+}
+
 /// Returns the command lines that `word` means after the command `after`.
 pub(super) fn meant_by(after: &str, word: &str) -> Option<&'static [&'static str]> {
     let of = |known: &&ForeignWord| known.after == after && known.word == word;
