@@ -10,6 +10,7 @@ use model::{Kind, escaped, printable};
 use policy::BackupCopyGroup;
 use serde::Serialize;
 
+pub(super) use self::settings::option_question;
 use super::{backup, list};
 use crate::context::Context;
 use crate::error::{CommandError, DONE, WARNED};

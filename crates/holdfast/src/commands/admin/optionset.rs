@@ -5,8 +5,9 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use client::admin::{Admin, OptionSet, OptionSetChange};
-use policy::settings::{SetOption, Share};
+use policy::settings::{SetOption, SetOptionError, Share};
 
+use crate::commands::explain;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 
@@ -302,8 +303,7 @@ fn apply(
 fn change(name: String, content: ContentArgs) -> Result<OptionSetChange, CommandError> {
     let is_forced = content.force;
     let parse = |(name, value): (String, String)| {
-        SetOption::parse(&name, &value, is_forced)
-            .map_err(|error| CommandError::new(error.to_string()))
+        SetOption::parse(&name, &value, is_forced).map_err(|error| refusal(&name, &error))
     };
     Ok(OptionSetChange {
         name,
@@ -313,6 +313,17 @@ fn change(name: String, content: ContentArgs) -> Result<OptionSetChange, Command
         dry_run: content.dry_run,
         ..OptionSetChange::default()
     })
+}
+
+/// Returns the error for the option `name`, with the option that was meant as a hint.
+fn refusal(name: &str, error: &SetOptionError) -> CommandError {
+    let is_unknown = matches!(error, SetOptionError::Unknown(_));
+    let question = is_unknown.then(|| explain::option_question(name)).flatten();
+    let refused = CommandError::new(error.to_string());
+    match question {
+        Some(question) => refused.with_hint(question),
+        None => refused,
+    }
 }
 
 /// Splits an option at its first `=`.
@@ -346,5 +357,17 @@ mod tests {
         ));
         assert!(message(&["a"], &["b"]).contains("2 nodes use it"));
         assert!(message(&["a"], &["b"]).ends_with(": a, b"));
+    }
+
+    #[test]
+    fn a_mistyped_option_is_answered_with_the_one_that_is_meant() {
+        let hint = |name: &str, value: &str| {
+            let error = SetOption::parse(name, value, false).expect_err("is refused");
+            refusal(name, &error).hint
+        };
+        let meant = Some("did you mean 'compression'?".to_owned());
+        assert_eq!(hint("compresion", "3"), meant);
+        assert_eq!(hint("no-such-option-at-all", "3"), None);
+        assert_eq!(hint("compression", "perhaps"), None, "the option is known");
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn run(names: &[String], context: &mut Context) -> Result<u8, Command
     Ok(DONE)
 }
 
-/// Returns the message for an option that does not exist.
-fn unknown(name: &str) -> String {
+/// Returns the question for the options that the unknown name means; `None` if it is like none.
+pub(in crate::commands) fn option_question(name: &str) -> Option<String> {
     let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
     let longer: Vec<&str> = names.iter().copied().filter(|known| known.starts_with(name)).collect();
     let meant = match longer.len() {
@@ -63,10 +63,12 @@ fn unknown(name: &str) -> String {
         _ => spelling::similar(name, &names).into_iter().collect(),
     };
     let meant: Vec<String> = meant.iter().map(|meant| format!("'{meant}'")).collect();
-    let question = match meant.is_empty() {
-        true => String::new(),
-        false => format!("did you mean {}? ", meant.join(" or ")),
-    };
+    (!meant.is_empty()).then(|| format!("did you mean {}?", meant.join(" or ")))
+}
+
+/// Returns the message for an option that does not exist.
+fn unknown(name: &str) -> String {
+    let question = option_question(name).map_or_else(String::new, |question| question + " ");
     format!("there is no option '{name}'; {question}'holdfast explain --option' lists all options")
 }
 
