@@ -57,7 +57,10 @@ pub(super) fn run(names: &[String], context: &mut Context) -> Result<u8, Command
 /// Returns the question for the options that the unknown name means; `None` if it is like none.
 pub(in crate::commands) fn option_question(name: &str) -> Option<String> {
     let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
-    let longer: Vec<&str> = names.iter().copied().filter(|known| known.starts_with(name)).collect();
+    // Keys of a section of client.toml are the ends of names.
+    let end = format!("-{name}");
+    let is_part = |known: &&str| known.starts_with(name) || known.ends_with(&end);
+    let longer: Vec<&str> = names.iter().copied().filter(is_part).collect();
     let meant = match longer.len() {
         1..=NAMED_MAX => longer,
         _ => spelling::similar(name, &names).into_iter().collect(),
@@ -188,6 +191,7 @@ mod tests {
         for (name, meant) in [
             ("compresion", "; did you mean 'compression'? '"),
             ("limit-rate", "; did you mean 'limit-rate-receive' or 'limit-rate-send'? '"),
+            ("restores", "; did you mean 'agent-restores'? '"),
             ("verexists", "; 'holdfast explain --option' lists"),
         ] {
             let message = unknown(name);
