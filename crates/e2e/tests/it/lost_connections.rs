@@ -330,6 +330,21 @@ fn a_restore_goes_on_with_what_is_missing() {
 }
 
 #[test]
+fn a_retrieve_goes_on_with_what_is_missing() {
+    let mut way = Way::new();
+    way.run(&["archive", way.tree()]).expect(&[0]);
+    let out = way.scene.scratch.folder("out");
+    way.break_behind(6 << 20);
+    let words = ["retrieve", way.tree(), "--to", out.to_str().unwrap(), "--json"];
+    let running = way.spawn(&[&words, &WAIT[..]].concat());
+    way.mend();
+    let report = running.wait().expect(&[0]).counts(&[("failed", 0)]).json();
+    assert_interrupted(&report, 1);
+    assert_eq!(report["bytes_restored"], TREE_BYTES, "each file counts once: {report}");
+    assert_same(&manifest(&way.scene.tree), &manifest(&out.join("tree")));
+}
+
+#[test]
 fn a_verification_goes_on_after_the_windows_that_are_done() {
     // A window has at most 2048 directories.
     let scene = Scene::new();
