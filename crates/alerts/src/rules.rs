@@ -37,7 +37,7 @@ pub(crate) struct Assessment {
     pub(crate) schedules: BTreeSet<String>,
 }
 
-/// The server itself as the object of an alert, and in the objects of events.
+/// Object of alerts about the server itself. The objects of events of the server have it too.
 pub const SERVER: &str = "the server";
 
 /// Returns the object of the events of a schedule at a node.

@@ -125,7 +125,7 @@ fn by_key(desk: &Desk, evidence: &Evidence<'_>, credentials: &str) -> Result<Cal
     Ok(Caller { key_expires, key_reach, ..caller? })
 }
 
-/// Where a person has rights: by roles, and in the domains of own nodes.
+/// Roles of a person, and the domains that have nodes of the person.
 pub(crate) struct Holdings {
     roles: Vec<HeldRole>,
     owned: Vec<DomainId>,

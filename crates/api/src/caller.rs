@@ -62,7 +62,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// Makes the subject for a node with these details; `None` for a node that has none.
+    /// Makes the subject for a node. `details` is `None` for a node that has none.
     pub(crate) fn of_node(node: &Node, details: Option<&NodeDetails>) -> Self {
         Self::Node { domain: node.domain, owner: details.and_then(|details| details.owner) }
     }

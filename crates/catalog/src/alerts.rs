@@ -59,8 +59,8 @@ pub struct NoticeRow {
 pub struct AlertFilter {
     /// Only open alerts, or only ended ones.
     pub is_open: Option<bool>,
-    /// Only the alerts about nodes that a caller sees, and about the domains of this sight. An
-    /// alert about a node belongs to the present domain of the node.
+    /// Only the alerts about the nodes and the domains of this sight. An alert about a node belongs
+    /// to the present domain of the node.
     pub seen: Option<NodeSight>,
 }
 

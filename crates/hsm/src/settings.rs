@@ -213,8 +213,8 @@ mod tests {
         #[test]
         fn a_mount_point_survives(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let filesystem = FilesystemSettings::new(bytes);
-            let text = serde_json::to_string(&filesystem).expect("it has a text");
-            let read: FilesystemSettings = serde_json::from_str(&text).expect("it is read");
+            let text = toml::to_string(&filesystem).expect("it has a text");
+            let read: FilesystemSettings = toml::from_str(&text).expect("it is read");
             prop_assert_eq!(read, filesystem);
         }
     }

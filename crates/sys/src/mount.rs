@@ -274,12 +274,7 @@ pub fn mounted_below(path: &[u8]) -> io::Result<Option<Vec<u8>>> {
 /// Finds in the kernel's table of mounts a mount point below `path`.
 pub fn point_below(mountinfo: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     let mut points = mountinfo.split(|&byte| byte == b'\n').filter_map(mount_point);
-    let is_below = |point: &Vec<u8>| {
-        point
-            .strip_prefix(path)
-            .is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)
-    };
-    points.find(is_below)
+    points.find(|point| is_below(path, point))
 }
 
 fn mount_point(line: &[u8]) -> Option<Vec<u8>> {

@@ -71,8 +71,7 @@ pub(crate) fn nodes_seen(
     Ok(nodes)
 }
 
-/// Returns the limit on the nodes with which the caller may do what reads in `area`, if there is
-/// one.
+/// Returns the nodes that the caller may read in `area`; `None` if the caller may read everything.
 pub(super) fn limit_of_sight(
     desk: &Desk,
     caller: &Caller,
@@ -82,8 +81,8 @@ pub(super) fn limit_of_sight(
     if sees_all { Ok(None) } else { sight(desk, caller, area).map(Some) }
 }
 
-/// Returns the nodes with which the caller may do what reads in `area`, for a caller with roles in
-/// domains.
+/// Returns the nodes that the caller may read in `area`: those of the domains in which the caller
+/// has a role, and the caller's own. A right in the whole service does not count.
 pub(crate) fn sight(desk: &Desk, caller: &Caller, area: Area) -> Answer<NodeSight> {
     let may = |subject| caller.may(area, Right::Read, subject);
     let domains = desk.store().catalog.domains()?.into_iter().map(|domain| domain.id);

@@ -121,7 +121,7 @@ pub(crate) fn a_domain_has_no_alert_and_no_size_of_one_before_it(engine: &dyn En
         catalog.usage_days(subject, (Day(0), Day(9))).expect("are listed").len()
     };
     let seen = |domain| {
-        let seen = Some(AlertSight { domains: [domain].into(), owner: None });
+        let seen = Some(NodeSight { domains: [domain].into(), owner: None });
         let filter = AlertFilter { seen, ..AlertFilter::default() };
         catalog.alerts(&filter, None, 9).expect("are listed").len()
     };
