@@ -5,6 +5,7 @@
 //! as it is written, from a time when no link was there. A command that deletes or expires follows
 //! no link: given again, it would delete what the link leads to.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::OsStr;
@@ -29,12 +30,13 @@ pub(super) fn follow_all(
 ) -> Result<Vec<Spec>, CommandError> {
     // The names of a list may be many, and are in few directories.
     let mut directories = BTreeMap::new();
+    let choices = Choices::new(session, client, filter);
     let mut followed = Vec::with_capacity(specs.len());
     for spec in specs {
         let directory =
             match directories.entry((spec.filespace.as_deref(), spec.directory.as_slice())) {
                 Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(free) => free.insert(directory_of(session, client, spec, filter)?),
+                Entry::Vacant(free) => free.insert(directory_of(&choices, spec)?),
             };
         followed.push(Spec { directory: directory.clone(), ..spec.clone() });
     }
@@ -48,27 +50,46 @@ pub(super) fn follow(
     spec: Spec,
     filter: &Filter,
 ) -> Result<Spec, CommandError> {
-    let directory = directory_of(session, client, &spec, filter)?;
+    let directory = directory_of(&Choices::new(session, client, filter), &spec)?;
     Ok(Spec { directory, ..spec })
 }
 
+/// Choices of versions of a command, which are the same for all its names. The server is asked for
+/// its archives at the first name through a link, and once.
+struct Choices<'a, 'c> {
+    session: &'a Session<'c>,
+    client: &'a Client,
+    filter: &'a Filter,
+    known: OnceCell<Vec<Filter>>,
+}
+
+impl<'a, 'c> Choices<'a, 'c> {
+    fn new(session: &'a Session<'c>, client: &'a Client, filter: &'a Filter) -> Self {
+        Self { session, client, filter, known: OnceCell::new() }
+    }
+
+    fn filters(&self) -> Result<&[Filter], CommandError> {
+        if let Some(known) = self.known.get() {
+            return Ok(known);
+        }
+        let found = filters(self.session, self.client, self.filter)?;
+        Ok(self.known.get_or_init(|| found))
+    }
+}
+
 /// Returns the directory under which the server has what the operand names.
-fn directory_of(
-    session: &Session<'_>,
-    client: &Client,
-    spec: &Spec,
-    filter: &Filter,
-) -> Result<Vec<u8>, CommandError> {
+fn directory_of(choices: &Choices<'_, '_>, spec: &Spec) -> Result<Vec<u8>, CommandError> {
     let real = without_links(&spec.directory);
     if real == spec.directory {
         return Ok(real);
     }
-    for filter in filters(session, client, filter)? {
-        if stored::is_stored_below(client, spec, &filter)? {
+    for filter in choices.filters()? {
+        if stored::is_stored_below(choices.client, spec, filter)? {
             return Ok(spec.directory.clone());
         }
     }
-    if matches!(session.action(), Action::DeleteBackup | Action::DeleteArchive | Action::Expire) {
+    let action = choices.session.action();
+    if matches!(action, Action::DeleteBackup | Action::DeleteArchive | Action::Expire) {
         let (written, real) = (model::escaped(&spec.directory), model::escaped(&real));
         output::say(&format!(
             "'{written}' leads through a symbolic link to '{real}'; what is stored there has to be \
