@@ -185,6 +185,13 @@ fn a_newer_file_that_stays_is_told_with_what_replaces_it() {
     ] {
         site.dsmc(&[&["restore", path], options].concat()).expect(&[4]).says(advice);
         assert_eq!(fs::read(&file).unwrap(), b"newer");
+        // A new name has the same rule: the file ended with exit code 0, and counted as restored.
+        let renamed = site.scene.scratch.join("renamed");
+        fs::write(&renamed, b"newer").unwrap();
+        let words = [&["restore", path, renamed.to_str().unwrap()], options].concat();
+        let done = site.dsmc(&words).expect(&[4]).says(advice);
+        assert!(done.stdout.contains("objects restored:             0\n"), "{done}");
+        assert_eq!(fs::read(&renamed).unwrap(), b"newer");
     }
 }
 

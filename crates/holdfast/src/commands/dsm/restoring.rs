@@ -394,9 +394,7 @@ fn run(
         let target = Target::make(batch)?;
         let line = command_line(session, batch, (at, target.folder.as_deref()), replaces);
         tally.run(session, &line, listed(&batch.paths))?;
-        if target.finish(batch, &line)? {
-            tally.keep();
-        }
+        tally.take_end(target.finish(batch, &line)?);
     }
     Ok(tally.end(session, false))
 }
@@ -479,13 +477,23 @@ impl Target {
         Ok(Self { folder, staging })
     }
 
-    /// Gives the only object its new name, if it has one, after `line` has run. Returns true if
-    /// another object has this name and stays.
-    pub(super) fn finish(self, batch: &Batch, line: &[OsString]) -> Result<bool, CommandError> {
-        let Some(staging) = self.staging else { return Ok(false) };
+    /// Gives the only object its new name, if it has one, after `line` has run.
+    pub(super) fn finish(self, batch: &Batch, line: &[OsString]) -> Result<End, CommandError> {
+        let Some(staging) = self.staging else { return Ok(End::Done) };
         let replace = line.iter().skip_while(|word| *word != "--replace").nth(1);
         staging.finish(&batch.paths[0], replace.and_then(|word| word.to_str()).unwrap_or("no"))
     }
+}
+
+/// What has become of an object that comes back under a new name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// It has its place, or it has not come at all.
+    Done,
+    /// The same is there already.
+    Same,
+    /// Another object has the name, and stays.
+    Kept,
 }
 
 /// Folder beside a file that comes back under a new name.
@@ -504,26 +512,26 @@ impl Staging {
     }
 
     /// Gives the file its new name. A file that is there stays, unless `replace` is `all`, or
-    /// `if-newer` and the stored file is newer. Returns true if one stays that differs.
-    fn finish(self, path: &[u8], replace: &str) -> Result<bool, CommandError> {
+    /// `if-newer` and the stored file is newer.
+    fn finish(self, path: &[u8], replace: &str) -> Result<End, CommandError> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let restored = self.folder.join(OsStr::from_bytes(name));
         if !is_there(&restored) {
-            return Ok(false);
+            return Ok(End::Done);
         }
-        let shown = self.target.display();
-        let is_there = is_there(&self.target);
-        if is_there && replace == "if-newer" && !is_newer(&restored, &self.target) {
-            output::say(&format!("{shown} is not older than the stored file, and stays"));
-            return Ok(false);
-        }
-        if is_there && !matches!(replace, "all" | "if-newer") {
-            return Ok(!is_same(&restored, &self.target));
+        let is_replaced = match replace {
+            "all" => true,
+            "if-newer" => is_newer(&restored, &self.target),
+            _ => false,
+        };
+        if is_there(&self.target) && !is_replaced {
+            let is_same = is_same(&restored, &self.target);
+            return Ok(if is_same { End::Same } else { End::Kept });
         }
         std::fs::rename(&restored, &self.target).map_err(|error| {
             CommandError::new(format!("cannot name {}: {error}", self.target.display()))
         })?;
-        Ok(false)
+        Ok(End::Done)
     }
 }
 
@@ -621,11 +629,16 @@ impl Tally {
         self.code = FAILED;
     }
 
-    /// Counts an object that has come back and has not got its new name.
-    pub(super) fn keep(&mut self) {
-        self.kept += 1;
+    /// Counts what has become of an object with a new name. One that has not got it is not restored.
+    pub(super) fn take_end(&mut self, end: End) {
+        if end == End::Done {
+            return;
+        }
         self.totals.backed_up = self.totals.backed_up.saturating_sub(1);
-        self.code = self.code.max(FAILED);
+        if end == End::Kept {
+            self.kept += 1;
+            self.code = self.code.max(FAILED);
+        }
     }
 
     /// Writes the report, and returns the exit code.
@@ -745,20 +758,23 @@ mod tests {
         let target = folder.path().join("new");
         let staging = Staging::make(&target).expect("made");
         std::fs::write(staging.folder.join("old"), "content").expect("written");
-        staging.finish(b"/x/old", "no").expect("named");
+        assert_eq!(staging.finish(b"/x/old", "no").expect("named"), End::Done);
         assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
         let staging = Staging::make(&target).expect("made");
         std::fs::write(staging.folder.join("old"), "other").expect("written");
-        assert!(staging.finish(b"/x/old", "no").expect("done"), "it stays");
+        assert_eq!(staging.finish(b"/x/old", "no").expect("done"), End::Kept);
         assert_eq!(std::fs::read_to_string(&target).expect("there"), "content");
-        for (secs, expected) in [(1, "content"), (4_000_000_000, "other")] {
+        let newer = 4_000_000_000;
+        for (secs, expected, end) in
+            [(1, "content", End::Kept), (newer, "other", End::Done), (newer, "other", End::Same)]
+        {
             let staging = Staging::make(&target).expect("made");
             let file = staging.folder.join("old");
             std::fs::write(&file, "other").expect("written");
             let changed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(secs);
             let file = std::fs::File::options().append(true).open(&file).expect("opened");
             file.set_modified(changed).expect("set");
-            staging.finish(b"/x/old", "if-newer").expect("done");
+            assert_eq!(staging.finish(b"/x/old", "if-newer").expect("done"), end);
             assert_eq!(std::fs::read_to_string(&target).expect("there"), expected);
         }
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
@@ -774,8 +790,8 @@ mod tests {
             std::os::unix::fs::symlink(to, staging.folder.join("old")).expect("linked");
             staging.finish(b"/x/old", "no")
         };
-        assert!(!link("nowhere").expect("named"));
-        assert!(link("elsewhere").expect("done"), "it stays");
+        assert_eq!(link("nowhere").expect("named"), End::Done);
+        assert_eq!(link("elsewhere").expect("done"), End::Kept);
         assert_eq!(std::fs::read_link(&target).expect("a link"), Path::new("nowhere"));
     }
 }

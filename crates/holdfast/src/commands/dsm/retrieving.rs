@@ -132,9 +132,7 @@ fn run(
     }
     line.extend(batch.directories.map(|which| format!("--directories={which}").into()));
     tally.run(session, &line, restoring::listed(&batch.paths))?;
-    if target.finish(batch, &line)? {
-        tally.keep();
-    }
+    tally.take_end(target.finish(batch, &line)?);
     Ok(())
 }
 
