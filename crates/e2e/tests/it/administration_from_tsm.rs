@@ -511,6 +511,9 @@ fn macros_and_input_are_carried_out_command_by_command() {
     );
     assert!(answered.contains("ANR2061I") && answered.contains("ANR2034E"), "{answered}");
     assert!(!answered.contains("ANNA"), "nothing is read after QUIT: {answered}");
+    fs::write(&file, "q domain\nquit\nq node\n").expect("is written");
+    let ended = dsmadmc(server, &["-comma", &format!("macro {}", file.display())]).expect(&[0]);
+    assert!(ended.stdout.contains("STANDARD") && !ended.stdout.contains("ANNA"), "{ended}");
     refused(server, "macro /nonexistent/macro", 15, "ANS8027E");
 }
 

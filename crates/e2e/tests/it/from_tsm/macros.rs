@@ -26,6 +26,18 @@ fn a_macro_runs_its_commands() {
         .says("more than 10 deep");
 }
 
+/// The commands after `quit` ran, too.
+#[test]
+fn quit_ends_a_macro_and_those_around_it() {
+    let site = Site::new(0);
+    let (outer, inner) = (site.scene.scratch.join("outer"), site.scene.scratch.join("inner"));
+    fs::write(&inner, "q restore\nquit\nfrobnicate\n").unwrap();
+    fs::write(&outer, format!("macro {}\nfrobnicate\n", inner.display())).unwrap();
+    let outcome = site.dsmc(&["macro", outer.to_str().unwrap()]).expect(&[0]);
+    assert!(outcome.stdout.contains("No restore waits"), "{outcome}");
+    assert!(outcome.stderr.contains("Highest exit code: 0"), "{outcome}");
+}
+
 /// Types at a terminal: a command, the key for the command before it, and the end. Each is typed
 /// after the output of the one before has ended.
 const TYPED: &str = r#"

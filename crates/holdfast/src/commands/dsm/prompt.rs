@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use dsm::client::{Command, CommandDefinition, commands};
+use dsm::client::{Action, Command, CommandDefinition, commands};
 use dsm::options::{Entry, Fate, Place};
 use serde_json::{Value, json};
 
@@ -127,9 +127,17 @@ pub(super) fn run_macro(session: &mut Session<'_>) -> Result<u8, CommandError> {
     };
     let file = PathBuf::from(OsStr::from_bytes(file));
     let given: Vec<Entry> = session.command.options.clone();
-    let code = macro_file(&file, &given, session.context, 0)?;
+    let MacroEnd { code, .. } = macro_file(&file, &given, session.context, 0)?;
     output::say(&format!("ANS1901I Highest exit code: {code}"));
     Ok(code)
+}
+
+/// End of a macro.
+struct MacroEnd {
+    /// Highest exit code of its commands.
+    code: u8,
+    /// True after `quit`, which ends the macros around it, too.
+    has_quit: bool,
 }
 
 fn macro_file(
@@ -137,7 +145,7 @@ fn macro_file(
     given: &[Entry],
     context: &mut Context,
     depth: usize,
-) -> Result<u8, CommandError> {
+) -> Result<MacroEnd, CommandError> {
     if depth == MACRO_DEPTH_MAX {
         let message = format!("ANS1107E macros run macros more than {MACRO_DEPTH_MAX} deep");
         return Err(CommandError::new(message));
@@ -157,21 +165,28 @@ fn macro_file(
             continue;
         }
         let words = dsm::words::words(&line).unwrap_or_default();
-        let inner = dsm::client::parse(&words).ok().filter(|command| {
-            command.action() == dsm::client::Action::Macro && command.operands.len() == 1
-        });
-        let code = match inner {
+        let command = dsm::client::parse(&words).ok();
+        let action = command.as_ref().map(Command::action);
+        if action == Some(Action::Quit) {
+            return Ok(MacroEnd { code: worst, has_quit: true });
+        }
+        let inner =
+            command.filter(|command| action == Some(Action::Macro) && command.operands.len() == 1);
+        let MacroEnd { code, has_quit } = match inner {
             Some(inner) => {
                 let file = PathBuf::from(OsStr::from_bytes(&inner.operands[0]));
                 macro_file(&file, &given, context, depth + 1)?
             }
-            None => typed(&given, &line, context),
+            None => MacroEnd { code: typed(&given, &line, context), has_quit: false },
         };
         given = without_heading(given);
         worst = worst.max(code);
         context.output.flush();
+        if has_quit {
+            return Ok(MacroEnd { code: worst, has_quit });
+        }
     }
-    Ok(worst)
+    Ok(MacroEnd { code: worst, has_quit: false })
 }
 
 /// Returns the commands of a macro, each with the number of its last line. A line that ends with a

@@ -105,6 +105,9 @@ impl Session<'_> {
                 command.lines().filter_map(|line| reader.take(line)).collect();
             lines.extend(reader.finish());
             for line in lines {
+                if self.is_over {
+                    break;
+                }
                 self.one(&line);
             }
         }
@@ -452,8 +455,11 @@ impl Session<'_> {
             if let Some(command) = reader.take(line) {
                 self.one(&with_values(&command, values));
             }
+            if self.is_over {
+                break;
+            }
         }
-        if let Some(command) = reader.finish() {
+        if let Some(command) = reader.finish().filter(|_| !self.is_over) {
             self.one(&with_values(&command, values));
         }
         self.depth -= 1;
