@@ -297,6 +297,7 @@ mod tests {
         check("res /a /b", "restore /a /b");
         check("rest /a -latest", "restore /a -LATEST=");
         check("restore image /dev/sda", "restore image /dev/sda");
+        check("rest im /dev/sda /x -imagetof", "restore image /dev/sda /x -IMAGETOFILE=");
         check("ret /a", "retrieve /a");
         check("q b /a -ina", "query backup /a -INACTIVE=");
         check("q ba /a", "query backup /a");

@@ -41,6 +41,7 @@ pub(super) const OPTIONS: &[Definition] = &[
         needless("an image without a snapshot is made in any case, and says that it is one"),
     ),
     flag("IMAGETodate", done("--at of the image")),
+    flag("IMAGETOFile", needless("the destination of 'restore image' may be a file")),
     flag("VERIFYImage", needless("each block is checked before it is written")),
     flag(
         "INCREmental",
