@@ -237,12 +237,14 @@ fn every_query_and_every_table_answers() {
     }
     assert_eq!(lines(&scene.server, "select count(*) from db where num_backups>0"), ["1"]);
     let columns = "select colname, typename from syscat.columns where tabname='domains' and \
-                   colname like 'ACT%'";
+                   colname like 'ACTIVATE%'";
     assert_eq!(lines(&scene.server, columns), ["ACTIVATE_DATE,TIMESTAMP"]);
     // Scripts name columns that have no values here.
     let named = "select count(*) from columns where colname in ('COMMMETHOD', 'MOUNT_POINT_WAIT', \
-                 'LAST_REORG', 'ACTIVE_LOG_DIR', 'RECLAIMPROCESS', 'INSTALL_DATE')";
-    assert_eq!(lines(&scene.server, named), ["6"]);
+                 'LAST_REORG', 'ACTIVE_LOG_DIR', 'RECLAIMPROCESS', 'INSTALL_DATE', \
+                 'LASTSESS_IDLEWAIT', 'WRITE_PASS', 'MIGR_RUNNING', 'VERB_STATE', 'MAXSESSIONS', \
+                 'NUM_BACKUP_INCR')";
+    assert_eq!(lines(&scene.server, named), ["12"]);
     let tables = "select tabname, colcount from tables where tabname='COLLOCGROUP'";
     assert_eq!(lines(&scene.server, tables), ["COLLOCGROUP,2"]);
     if e2e::harness::is_in_folders() {
