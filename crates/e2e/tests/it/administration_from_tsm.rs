@@ -119,7 +119,8 @@ fn nodes_are_administered_with_tsm_s_commands() {
     assert_eq!(lines(server, archives), ["all,3"]);
     refused(server, "delete filespace anna /nowhere", 11, "node anna has no filespace /nowhere");
     refused(server, "delete filespace anna * type=archive", 4, "Only backups are deleted here");
-    let deleted = lines(server, &format!("del fi ANNA '{mount}' type=any wait=yes"));
+    refused(server, "delete filespace anna * data=images", 4, "go together: DATA=ANY");
+    let deleted = lines(server, &format!("del fi ANNA '{mount}' type=any data=any wait=yes"));
     assert!(deleted[0].starts_with("ANR0806I"), "{deleted:?}");
     refused(server, "q filespace anna", 11, "ANR2034E");
     assert_eq!(lines(server, archives), ["all,3"], "archives stay");

@@ -163,7 +163,7 @@ pub(super) static COMMANDS: &[Command] = &[
             WAIT,
             may("NAMEType", ValueKind::Word(&["SERVER", "UNIcode", "FSID"])),
             may("CODEType", ValueKind::Text).accepted("a name is its bytes"),
-            may("DAta", ValueKind::Text).refused("all backups of a filespace go together"),
+            may("DAta", ValueKind::Word(&["ANY", "FIles", "IMages"])),
             may("OWNer", ValueKind::Text).refused("all backups of a filespace go together"),
         ],
         action: Action::Order(delete_filespaces),
@@ -183,6 +183,10 @@ fn delete_filespaces(request: &Request) -> Result<Plan, Message> {
     if matches!(request.text("Type"), Some("ARCHIVE" | "SPACEMANAGED")) {
         let text = "DELETE FILESPACE: Only backups are deleted here; the node deletes its archives \
                     by 'holdfast delete --archive'.";
+        return Err(Message::refusal("ANR2032E", ReturnCode::Failure, text));
+    }
+    if matches!(request.text("DAta"), Some("FILES" | "IMAGES")) {
+        let text = "DELETE FILESPACE: All backups of a filespace go together: DATA=ANY.";
         return Err(Message::refusal("ANR2032E", ReturnCode::Failure, text));
     }
     Ok(Plan::Work(Work::RemoveFilespaces {
