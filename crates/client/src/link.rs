@@ -30,6 +30,7 @@ pub(crate) mod version;
 pub(crate) mod versions;
 pub(crate) mod waits;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ use bytes::Bytes;
 use chunk::{DomainKey, SealKey};
 use model::{DirPath, ServerTime};
 use rustls_pki_types::CertificateDer;
+use sys::lock::Mutex;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 use wire::proto::Capability;
@@ -90,6 +92,8 @@ pub(crate) struct Link {
     pub(crate) cache: Arc<SharedCache>,
     /// Name of the node whose data is listed and restored; empty for the node's own.
     pub(super) reading: String,
+    /// Names of the filespaces of the complete archives that were listed. No others come to them.
+    complete_archives: Mutex<BTreeMap<u64, Vec<Vec<u8>>>>,
 }
 
 impl Link {
@@ -149,6 +153,7 @@ impl Link {
             digest_key,
             cache,
             reading,
+            complete_archives: Mutex::default(),
         })
     }
 
@@ -414,6 +419,7 @@ pub(crate) mod tests {
             digest_key: [2; 32],
             cache: Arc::default(),
             reading: String::new(),
+            complete_archives: Mutex::default(),
         }
     }
 }

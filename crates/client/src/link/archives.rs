@@ -141,7 +141,17 @@ impl Link {
             let reply = self.runtime.block_on(self.client().archives(request))?.into_inner();
             Ok(Section { items: reply.archives, next: reply.next })
         })?;
-        Ok(archives.into_iter().map(ArchiveSummary::parse).collect())
+        let archives: Vec<_> = archives.into_iter().map(ArchiveSummary::parse).collect();
+        self.keep_complete(&archives);
+        Ok(archives)
+    }
+
+    /// Keeps the names of the filespaces of complete archives. A command may look into each of many
+    /// archives, and each look would list all of them.
+    fn keep_complete(&self, archives: &[ArchiveSummary]) {
+        let complete = archives.iter().filter(|archive| archive.complete);
+        let names = complete.map(|archive| (archive.number, archive.filespaces.clone()));
+        *self.complete_archives.lock() = names.collect();
     }
 
     /// Returns the archives that `filter` selects, newest first. Fails if there are none.
@@ -174,6 +184,10 @@ impl Link {
         let Some(number) = archive else {
             return Ok(self.filespaces(false)?.into_iter().map(|known| known.name).collect());
         };
+        let known = self.complete_archives.lock().get(&number).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let filter = ArchiveFilter { number: Some(number), description: None };
         let archives = self.archives_matching(&filter)?;
         Ok(archives.into_iter().flat_map(|archive| archive.filespaces).collect())
@@ -267,6 +281,16 @@ mod tests {
         let number = |part: &Vec<Vec<u8>>| model::archive_number(&part[0]).expect("an archive");
         assert_eq!(sources.parts.iter().map(number).collect::<Vec<_>>(), [7, 3, 9, 5]);
         assert_eq!(sources.incomplete, BTreeSet::from([5, 9]));
+    }
+
+    #[test]
+    fn the_server_is_asked_once_for_the_filespaces_of_a_complete_archive() {
+        // Nobody answers.
+        let link = crate::link::tests::unanswered(crate::rules::tests::hello());
+        link.keep_complete(&[archive(7, true), archive(9, false)]);
+        let known = link.filespaces_of(Some(7)).expect("was listed");
+        assert_eq!(known, [model::archive_filespace(7, b"/")]);
+        assert!(link.filespaces_of(Some(9)).is_err(), "others may come to it");
     }
 
     #[test]
