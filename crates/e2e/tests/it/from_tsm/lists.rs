@@ -179,6 +179,25 @@ fn deletable_site() -> Site {
     site
 }
 
+/// So many names are looked up together.
+#[test]
+fn a_long_list_retrieves_and_deletes_what_archives_have() {
+    let site = deletable_site();
+    let top = site.tree();
+    let absent = (10..30).map(|number| format!("{top}/absent-{number}\n")).collect::<String>();
+    let option = list(&site, &format!("{top}/st*r\n{top}/below\n{top}/below/x\n{absent}"));
+    let told = format!("ANS1345E Nothing is stored under the name '{top}/absent-29'");
+    let to = site.scene.scratch.folder("to");
+    let destination = format!("{}/", to.display());
+    site.dsmc(&["retrieve", &option, &destination]).expect(&[12]).says(&told);
+    assert_eq!(scene::names(&to), [&b"st*r"[..], b"x"]);
+    site.dsmc(&["delete", "archive", &option, "-noprompt"])
+        .expect(&[12])
+        .says(&told);
+    let all = format!("{top}/*");
+    assert_eq!(files(&site, &["q", "ar", &all, "-su=yes"]), ["star", "x"]);
+}
+
 /// Commands that end what is stored, each with the query that shows it.
 const ENDINGS: [(&[&str], &str); 3] =
     [(&["delete", "backup"], "ba"), (&["delete", "archive"], "ar"), (&["expire"], "ba")];

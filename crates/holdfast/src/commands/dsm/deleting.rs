@@ -385,16 +385,13 @@ fn archive_orders(
 ) -> Result<Deletion, CommandError> {
     let mut found = Deletion::new(specs.len());
     for archive in stored::archives(session, client)? {
-        let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        for (index, spec) in specs.iter().enumerate() {
-            let mut paths = Vec::new();
-            stored::select(client, spec, session.descends(), &filter, &mut |object| {
-                paths.extend(found.add(index, spec, object));
-                true
-            })?;
+        let mut take = |index: usize, object: StoredObject| {
+            let spec = &specs[index];
+            let path = found.add(index, spec, object);
             let order = |path| everything(path, spec.filespace.clone(), Some(archive.number));
-            found.orders.extend(paths.into_iter().map(order));
-        }
+            found.orders.extend(path.map(order));
+        };
+        stored::select_in_archive(client, &archive, specs, session.descends(), &mut take)?;
     }
     Ok(found)
 }

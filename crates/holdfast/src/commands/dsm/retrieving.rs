@@ -284,17 +284,14 @@ fn newest(
     let mut is_found = vec![false; specs.len()];
     let takes_directories = session.descends() || session.command.has("DIRSONLY");
     for archive in stored::archives(session, client)? {
-        let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        for (spec, is_found) in specs.iter().zip(&mut is_found) {
-            stored::select(client, spec, session.descends(), &filter, &mut |object| {
-                *is_found = true;
-                if takes_directories || !object.is_directory() {
-                    let of = (archive.number, object.is_directory());
-                    found.from.entry(object.path).or_insert(of);
-                }
-                true
-            })?;
-        }
+        let mut take = |index: usize, object: StoredObject| {
+            is_found[index] = true;
+            if takes_directories || !object.is_directory() {
+                let of = (archive.number, object.is_directory());
+                found.from.entry(object.path).or_insert(of);
+            }
+        };
+        stored::select_in_archive(client, &archive, specs, session.descends(), &mut take)?;
     }
     Ok((found, is_found))
 }

@@ -1,5 +1,7 @@
 //! Stored versions that a command of `dsmc` names.
 
+use std::collections::BTreeMap;
+
 use client::{
     ArchiveSummary, Client, ErrorKind, FilespaceSummary, ListContent, ListOptions, ListedVersion,
     VersionChoice,
@@ -175,6 +177,59 @@ pub(super) fn select(
         !filter.takes(&object) || visit(object)
     };
     list(client, top, content, filter, filespace, &mut take)
+}
+
+/// Minimum number of names for which an archive may be listed as a whole.
+const NAMES_MIN: usize = 16;
+/// Maximum number of objects of such an archive for each name.
+const OBJECTS_PER_NAME_MAX: u64 = 100;
+
+/// Calls `visit` for each object of an archive that the operands name, with the index of the
+/// operand. The names of a long list are not looked up one by one in each of many archives.
+pub(super) fn select_in_archive(
+    client: &Client,
+    archive: &ArchiveSummary,
+    specs: &[Spec],
+    descends: bool,
+    visit: &mut dyn FnMut(usize, StoredObject),
+) -> Result<(), CommandError> {
+    let filter = Filter { archive: Some(archive.number), ..Filter::default() };
+    if !is_listed_whole(archive.objects, specs, descends) {
+        for (index, spec) in specs.iter().enumerate() {
+            select(client, spec, descends, &filter, &mut |object| {
+                visit(index, object);
+                true
+            })?;
+        }
+        return Ok(());
+    }
+    let mut indexes: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+    for (index, spec) in specs.iter().enumerate() {
+        indexes.entry(spec.path()).or_default().push(index);
+    }
+    let options = ListOptions {
+        content: ListContent::Everything,
+        archive: filter.archive,
+        ..ListOptions::default()
+    };
+    let listed = client.list(&options, &mut |version| {
+        for &index in indexes.get(&version.path).into_iter().flatten() {
+            visit(index, StoredObject::of(version));
+        }
+        true
+    });
+    match listed {
+        // Somebody has deleted it.
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Returns true if all objects of an archive are fewer than the work of a look for each name.
+fn is_listed_whole(objects: u64, specs: &[Spec], descends: bool) -> bool {
+    let is_plain = |spec: &Spec| matches!(spec.last, Last::Named(_)) && spec.filespace.is_none();
+    let most = (specs.len() as u64).saturating_mul(OBJECTS_PER_NAME_MAX);
+    specs.len() >= NAMES_MIN && !descends && objects <= most && specs.iter().all(is_plain)
 }
 
 /// Returns true if a version of this choice is stored at or below the path of the operand.
@@ -400,6 +455,19 @@ pub(super) fn filespace_of(client: &Client, path: &[u8]) -> Result<Vec<u8>, Comm
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_list_of_plain_names_is_looked_up_together() {
+        let spec = |line: &str| Spec::parse_listed(line.as_bytes(), b"/").expect("a line");
+        let many = vec![spec("/a/x"); NAMES_MIN];
+        let most = NAMES_MIN as u64 * OBJECTS_PER_NAME_MAX;
+        assert!(is_listed_whole(most, &many, false));
+        assert!(!is_listed_whole(most + 1, &many, false));
+        assert!(!is_listed_whole(most, &many, true));
+        assert!(!is_listed_whole(1, &many[1..], false));
+        let braced = [&many[..], &[spec("{/a}/x")]].concat();
+        assert!(!is_listed_whole(1, &braced, false));
+    }
 
     #[test]
     fn an_operand_in_braces_names_the_same_objects() {
