@@ -160,7 +160,7 @@ pub(super) fn backup(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let found = backup_orders(session, &client, &specs, &filter, states)?;
     let is_whole = found.tell(session, &written)?;
     if !is_agreed(session, &client, &found.orders, "Delete these backups?")? {
-        return Ok(DONE);
+        return Ok(NOT_DONE);
     }
     let code = delete_all(session, &client, &found.orders)?.end(session)?;
     let deltype = if kind == "active" { String::new() } else { format!(" -deltype={kind}") };
@@ -301,7 +301,7 @@ fn images(
         client.delete_images(images, true).map_err(refused)?;
     }
     if !questions::is_agreed(session, "Delete these images?")? {
-        return Ok(DONE);
+        return Ok(NOT_DONE);
     }
     let mut code = if absent.is_empty() { DONE } else { NOT_DONE };
     let mut count = 0_u64;
@@ -371,7 +371,7 @@ pub(super) fn archive(session: &mut Session<'_>) -> Result<u8, CommandError> {
     };
     let is_whole = found.tell(session, &written)?;
     if !is_agreed(session, &client, &found.orders, "Delete these archived objects?")? {
-        return Ok(DONE);
+        return Ok(NOT_DONE);
     }
     let code = delete_all(session, &client, &found.orders)?.end(session)?;
     Ok(if is_whole { code } else { NOT_DONE })
@@ -421,7 +421,7 @@ pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
     }
     let question = format!("Delete everything of the file space {shown}?");
     if !is_agreed(session, &client, &orders, &question)? {
-        return Ok(DONE);
+        return Ok(NOT_DONE);
     }
     delete_all(session, &client, &orders)?.end(session)
 }

@@ -16,7 +16,7 @@ use super::listed::ListedPaths;
 use super::sending::{List, Origin, PATHS_BYTES_MAX, Part, Run};
 use super::session::Session;
 use super::stored::{self, Filter};
-use crate::error::{CommandError, DONE, NOT_DONE};
+use crate::error::{CommandError, NOT_DONE};
 
 /// Bytes that a pattern needs on a command line beside its own: its option, a NUL, and a pointer.
 const OPTION_BYTES: usize = "--exclude=".len() + 1 + size_of::<usize>();
@@ -59,7 +59,7 @@ pub(super) fn expire(session: &mut Session<'_>) -> Result<u8, CommandError> {
     let is_whole = found.tell(session, &written)?;
     let folders = by_folder(&found.specs, session.descends(), &ends_search)?;
     if !super::questions::is_agreed(session, "End the active versions of these objects?")? {
-        return Ok(DONE);
+        return Ok(NOT_DONE);
     }
     let code = end_versions(session, folders, found.versions)?;
     Ok(if is_whole { code } else { NOT_DONE })

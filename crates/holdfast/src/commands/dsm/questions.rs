@@ -13,7 +13,8 @@ use crate::error::CommandError;
 /// Maximum number of versions to pick from.
 const PICKED_MAX: usize = 100_000;
 
-/// Asks a person, unless the command has -noprompt. Fails if nobody is there to answer.
+/// Asks a person, unless the command has -noprompt. Fails if nobody is there to answer. A command
+/// that a person does not agree to is not done.
 pub(super) fn is_agreed(session: &mut Session<'_>, question: &str) -> Result<bool, CommandError> {
     if session.command.has("NOPROMPT") {
         return Ok(true);

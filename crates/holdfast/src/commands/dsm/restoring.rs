@@ -19,7 +19,7 @@ use super::questions;
 use super::sending::{failures, shown_path, strings};
 use super::session::Session;
 use super::stored::{self, Filter, StoredObject};
-use crate::error::{CommandError, FAILED, WARNED};
+use crate::error::{CommandError, FAILED, NOT_DONE};
 use crate::output;
 use crate::path::{JsonPath, bytes};
 
@@ -685,7 +685,7 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
     };
     let question = format!("Overwrite all content of {}?", model::escaped(&target));
     if !questions::is_agreed(session, &question)? {
-        return Ok(WARNED);
+        return Ok(NOT_DONE);
     }
     joining::connect(session)?;
     let at = Filter::of(session)?.which.at.map(crate::moment::rfc3339_to_second);
