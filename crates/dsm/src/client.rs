@@ -12,6 +12,7 @@
 
 mod choice;
 mod command;
+mod message;
 mod pathname;
 mod plan;
 mod spec;
@@ -19,6 +20,7 @@ mod table;
 mod time_range;
 
 pub use command::{Command, CommandError, is_about_cache, options_of, parse};
+pub use message::{Message, message};
 pub use pathname::{Placement, Preservation, placements};
 pub use plan::{
     PathSource, archive, backup, image_backup, image_restore, node_read, preview, restore, retrieve,

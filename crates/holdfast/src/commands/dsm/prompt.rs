@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use dsm::client::{Action, Command, CommandDefinition, commands};
+use dsm::client::{Action, Command, CommandDefinition, Message, commands, message};
 use dsm::options::{Entry, Fate, Place};
 use serde_json::{Value, json};
 
@@ -236,8 +236,19 @@ fn named_commands(words: &[Vec<u8>]) -> impl Iterator<Item = &'static CommandDef
     })
 }
 
-/// `dsmc help`: the commands, with what does the same.
+/// `dsmc help`: the commands, with what does the same, or what a message is about.
 pub(super) fn help(help: &Command, context: &mut Context) -> u8 {
+    if let [word] = &help.operands[..]
+        && let Some(Message { number, about, what_to_do }) = message(word)
+    {
+        if help.has("JSON") {
+            let document = json!({"message": number, "about": about, "what_to_do": what_to_do});
+            context.output.json(&document);
+        } else {
+            context.output.line(&format!("{number}: {about}; {what_to_do}"));
+        }
+        return DONE;
+    }
     let mut named = named_commands(&help.operands).peekable();
     if named.peek().is_none() {
         let wanted = model::escaped(&help.operands.join(&b' '));
