@@ -109,7 +109,12 @@ impl Kind {
             return Err(ValueFault::Absent(self.shown()));
         }
         match self {
-            Self::YesNo => word(&text, &["yes", "no"]).ok_or_else(other),
+            // Samples of TSM have on and off, too.
+            Self::YesNo => match text.to_ascii_lowercase().as_str() {
+                "on" => Ok(b"yes".to_vec()),
+                "off" => Ok(b"no".to_vec()),
+                _ => word(&text, &["yes", "no"]).ok_or_else(other),
+            },
             Self::Word(words) => word(&text, words).ok_or_else(other),
             Self::Number { min, max } => {
                 let number = text.parse::<u64>().ok().filter(|number| (min..=max).contains(number));
@@ -277,6 +282,9 @@ mod tests {
         check(Kind::YesNo, "Y", Some("yes"));
         check(Kind::YesNo, "no", Some("no"));
         check(Kind::YesNo, "maybe", None);
+        check(Kind::YesNo, "On", Some("yes"));
+        check(Kind::YesNo, "OFF", Some("no"));
+        check(Kind::YesNo, "o", None);
         check(Kind::Word(&["prompt", "generate"]), "GEN", Some("generate"));
         check(Kind::Word(&["all", "all-local"]), "all", Some("all"));
         check(Kind::Word(&["prompt", "polling"]), "p", None);
