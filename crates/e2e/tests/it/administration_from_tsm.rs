@@ -246,6 +246,9 @@ fn every_query_and_every_table_answers() {
                  'LASTSESS_IDLEWAIT', 'WRITE_PASS', 'MIGR_RUNNING', 'VERB_STATE', 'MAXSESSIONS', \
                  'NUM_BACKUP_INCR')";
     assert_eq!(lines(&scene.server, named), ["12"]);
+    // A detailed answer is a list, whatever its width.
+    let detailed = dsmadmc(&scene.server, &["query db f=d"]).expect(&[0]);
+    assert!(detailed.stdout.contains("Database Name: CATALOGUE\n"), "{detailed}");
     let tables = "select tabname, colcount from tables where tabname='COLLOCGROUP'";
     assert_eq!(lines(&scene.server, tables), ["COLLOCGROUP,2"]);
     if e2e::harness::is_in_folders() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use e2e::harness::Node;
+use e2e::harness::{Node, start};
 
 use super::Site;
 
@@ -192,6 +192,17 @@ fn a_newer_file_that_stays_is_told_with_what_replaces_it() {
         let done = site.dsmc(&words).expect(&[4]).says(advice);
         assert!(done.stdout.contains("objects restored:             0\n"), "{done}");
         assert_eq!(fs::read(&renamed).unwrap(), b"newer");
+    }
+}
+
+#[test]
+fn a_question_mark_asks_for_help() {
+    let site = Site::new(0);
+    for word in ["-?", "-help", "--help"] {
+        let words = [std::ffi::OsString::from(word)];
+        let home = site.scene.node.home();
+        let shown = start(&site.programs.join("dsmc"), &words, home, None).wait().expect(&[0]);
+        assert!(shown.stdout.contains("holdfast backup --selective"), "{word}: {shown}");
     }
 }
 

@@ -86,6 +86,11 @@ pub(super) fn run(
 }
 
 fn dsmc(words: &[Vec<u8>], context: &mut Context) -> Result<u8, CommandError> {
+    if let [word] = words
+        && matches!(&word[..], b"-?" | b"-help" | b"--help")
+    {
+        return Ok(command(&[], &[b"help".to_vec()], context));
+    }
     let parsed = options_of(words);
     if let Ok((given, others)) = &parsed
         && others.is_empty()

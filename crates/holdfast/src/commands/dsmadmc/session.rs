@@ -371,7 +371,7 @@ impl Session<'_> {
             self.write(&format!("{}\n\n", views::title()));
         }
         let listing = show.report.listing(&table, show.is_detailed, request.now);
-        self.answer(&listing);
+        self.answer(&listing, show.is_detailed);
         Ok(())
     }
 
@@ -380,10 +380,11 @@ impl Session<'_> {
         self.invocation.form.is_some_and(Form::is_delimited)
     }
 
-    /// Writes an answer in the form that the session asks for.
-    fn answer(&mut self, listing: &Listing) {
+    /// Writes an answer in the form that the session asks for. A detailed one is a list without
+    /// that, as in TSM, whatever its width.
+    fn answer(&mut self, listing: &Listing, is_detailed: bool) {
         let layout = Layout {
-            form: self.invocation.form,
+            form: self.invocation.form.or(is_detailed.then_some(Form::List)),
             width: width(),
             has_headings: !self.invocation.data_only,
         };
@@ -424,7 +425,7 @@ impl Session<'_> {
         self.redirected(redirection.as_ref(), |session| {
             match session.invocation.json {
                 true => session.records(&answer.records),
-                false => session.answer(&answer.listing),
+                false => session.answer(&answer.listing, false),
             }
             Ok(())
         })
