@@ -153,6 +153,19 @@ fn an_absent_name_does_not_stop_the_others() {
     assert!(log.contains("ANS1228E Sending of object '/no/such/folder'"), "{log}");
 }
 
+/// The pattern went by in silence, with exit code 0.
+#[test]
+fn a_pattern_without_files_is_told_beside_others() {
+    let site = Site::new(1);
+    let (file, none) = (site.scene.file(0), format!("{}/*.none", site.tree()));
+    let told = format!("ANS1228E Sending of object '{none}' failed: no file has such a name");
+    for command in ["i", "sel", "archive"] {
+        site.dsmc(&[command, &none, file.to_str().unwrap()]).expect(&[4]).says(&told);
+        site.dsmc(&[command, &none]).expect(&[12]).says("ANS1092W");
+    }
+    site.dsmc(&["q", "ba", file.to_str().unwrap()]).expect(&[0]);
+}
+
 #[test]
 fn an_absent_name_of_a_list_does_not_stop_a_restore() {
     let site = Site::new(1);

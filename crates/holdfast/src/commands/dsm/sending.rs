@@ -126,6 +126,7 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
     }
     let (descends, mut virtual_points) = (session.descends(), virtual_points(session.options()));
     virtual_points.extend(sources.virtual_filespaces.below(b"/").map(<[u8]>::to_vec));
+    let mut without_files = Vec::new();
     for spec in local_specs(session)? {
         // A name that stands for nothing does not keep the others from being sent.
         if let Some(failure) = absence(&spec) {
@@ -135,7 +136,13 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         match local_files::find(&spec, descends, &virtual_points)? {
             Target::Tree(path) if is_named(session, &path) => sources.named.push(path),
             Target::Tree(path) => sources.trees.push(path),
-            Target::Files(files) => sources.files.extend(files),
+            Target::Files(files) => {
+                if files.is_empty() && matches!(spec.last, Last::Matching(_)) {
+                    let pattern = model::escaped(&stored::full_name(&spec));
+                    without_files.push((pattern, "no file has such a name".to_owned()));
+                }
+                sources.files.extend(files);
+            }
         }
     }
     if sources.is_empty() {
@@ -143,6 +150,8 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
         if !sources.is_done && sources.absent.is_empty() {
             return Err(CommandError::new("ANS1092W No file on this machine has such a name"));
         }
+    } else {
+        sources.absent.append(&mut without_files);
     }
     Ok(sources)
 }

@@ -338,7 +338,7 @@ pub(super) fn elsewhere_of(
 }
 
 /// Returns the absolute path of an operand, with its wildcards.
-fn full_name(spec: &Spec) -> Vec<u8> {
+pub(super) fn full_name(spec: &Spec) -> Vec<u8> {
     match &spec.last {
         Last::Named(_) => spec.path(),
         Last::Everything => [&spec.directory[..], b"/*"].concat(),
