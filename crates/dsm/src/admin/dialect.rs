@@ -24,6 +24,8 @@ use super::view::{self, View};
 
 /// Maximum depth of parentheses.
 const DEPTH_MAX: usize = 50;
+/// Minimum length of an abbreviation of SELECT.
+const SELECT_MIN: usize = 3;
 
 /// A statement for SQLite.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -40,7 +42,13 @@ pub struct Translation {
 
 /// Translates a statement. `now` is the present time as `2026-11-26 15:20:30.000000`.
 pub fn translate(statement: &str, now: &str) -> Result<Translation, Message> {
-    let tokens = tokens(statement)?;
+    let mut tokens = tokens(statement)?;
+    if let Some(Token::Word(first)) = tokens.first_mut()
+        && first.len() >= SELECT_MIN
+        && "SELECT".starts_with(first.as_str())
+    {
+        "SELECT".clone_into(first);
+    }
     if !tokens.first().is_some_and(|token| token.is("SELECT") || token.is("WITH")) {
         return Err(refusal("it does not begin with SELECT"));
     }

@@ -280,6 +280,8 @@ fn refusals_have_tsm_s_numbers_and_return_codes() {
 fn policy_and_option_sets_are_changed() {
     let scene = Scene::new();
     let server = &scene.server;
+    lines(server, "copy domain standard plain");
+    assert_eq!(lines(server, "q domain plain")[0], "PLAIN,STANDARD,0,No,");
     lines(server, "def mg standard ps monthly");
     lines(server, "def co standard ps monthly vere=nolimit verd=nol rete=365 reto=365 dest=x");
     lines(server, "def co standard ps monthly t=a retv=3650 dest=x");

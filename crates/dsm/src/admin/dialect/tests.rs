@@ -83,6 +83,7 @@ fn what_only_db2_needs_is_left_out() {
         "select * from tsmdb1.nodes order by 1 fetch first 10 rows only with ur",
         "SELECT * FROM NODES ORDER BY 1 LIMIT 10",
     );
+    check("sel node_name from nodes", "SELECT NODE_NAME FROM NODES");
     check(
         "select node_name from nodes fetch first row only;",
         "SELECT NODE_NAME FROM NODES LIMIT 1",

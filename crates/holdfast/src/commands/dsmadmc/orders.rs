@@ -114,9 +114,14 @@ fn copy_domain(admin: &mut Admin, from: &str, to: &str) -> Result<Message, Comma
         backup_days: Some(source.active.backup_grace_days),
         archive_days: Some(source.active.archive_grace_days),
     };
-    admin.edit_policy(to, grace)?;
-    // The new domain has no nodes, so that nothing can expire by it.
-    admin.activate_policy(to, false)?;
+    let review = admin.edit_policy(to, grace)?;
+    if review.differences.is_empty() {
+        // The new domain has begun with the same policy.
+        admin.edit_policy(to, PolicyEdit::Discard)?;
+    } else {
+        // The new domain has no nodes, so that nothing can expire by it.
+        admin.activate_policy(to, false)?;
+    }
     Ok(Message::done("ANR1503I", format!("Policy domain {from} copied to domain {to}.")))
 }
 
