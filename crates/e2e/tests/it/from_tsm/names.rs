@@ -209,6 +209,15 @@ fn a_newer_file_that_stays_is_told_with_what_replaces_it() {
 }
 
 #[test]
+fn a_whole_command_may_be_one_word() {
+    let site = Site::new(0);
+    let shown = site.dsmc(&["q restore", "-quiet"]).expect(&[0]);
+    assert!(shown.stdout.contains("No restore waits"), "{shown}");
+    let absent = format!("q ba '{}/no such'", site.tree());
+    site.dsmc(&[absent.as_str()]).expect(&[8]).says("ANS1092W");
+}
+
+#[test]
 fn a_question_mark_asks_for_help() {
     let site = Site::new(0);
     for word in ["-?", "-help", "--help"] {

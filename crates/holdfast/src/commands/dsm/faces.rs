@@ -97,6 +97,15 @@ fn dsmc(words: &[Vec<u8>], context: &mut Context) -> Result<u8, CommandError> {
     {
         return Ok(prompt::run(given, context));
     }
+    // A script may give the whole command as one word.
+    if let Ok((_, others)) = &parsed
+        && let [whole] = &others[..]
+        && whole.contains(&b' ')
+        && let Ok(mut parts) = dsm::words::words(whole)
+    {
+        parts.extend(words.iter().filter(|word| *word != whole).cloned());
+        return Ok(command(&[], &parts, context));
+    }
     Ok(command(&[], words, context))
 }
 
