@@ -196,7 +196,7 @@ mod tests {
         /// Looking twice at the same state changes nothing.
         #[test]
         fn a_second_look_finds_nothing_new(
-            objects in proptest::collection::vec((0..16_usize, "[ab]"), 0..20),
+            objects in proptest::collection::vec((0..Kind::ALL.len(), "[ab]"), 0..20),
         ) {
             let findings: Vec<Finding> = objects
                 .iter()

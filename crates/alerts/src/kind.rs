@@ -141,7 +141,7 @@ impl Kind {
             Self::DomainFull => ("a domain is near a limit", "domains are near a limit"),
             Self::NoBackup => ("a node has no good backup", "nodes have no good backup"),
             Self::OldFilespace => {
-                ("a node backs up a filespace no longer", "nodes back up filespaces no longer")
+                ("a filespace is backed up no longer", "filespaces are backed up no longer")
             }
             Self::EventFailed => ("an event failed", "events failed"),
             Self::EventMissed => ("an event was missed", "events were missed"),

@@ -103,11 +103,10 @@ fn of_node(
 ) -> impl Iterator<Item = Finding> {
     let all = [
         backup(node, now, settings),
-        filespace(node, now, settings),
         drill(node, now, settings),
         node_certificate(node, now, settings),
     ];
-    all.into_iter().flatten()
+    all.into_iter().flatten().chain(filespaces(node, now, settings))
 }
 
 fn backup(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Option<Finding> {
@@ -122,21 +121,24 @@ fn backup(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Option
 }
 
 /// Finds mount points that are backed up no longer, though the node is: an unmounted disk fails no
-/// backup. A node without a newer backup has an alert about that.
-fn filespace(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Option<Finding> {
-    let oldest = oldest(now, settings.filespace_days, DAY_MICROS)?;
-    node.last_backup.filter(|last| *last >= oldest)?;
-    let (name, last) = node.old_filespaces.iter().min_by_key(|(_, last)| *last)?;
-    let more = match node.old_filespaces.len() - 1 {
-        0 => String::new(),
-        more => format!(", and old ones of {}", counted(more as u64, "other filespace")),
+/// backup. A node without a newer backup has an alert about that. Each mount point is an alert of
+/// its own: somebody may have acknowledged that another one is gone for good.
+fn filespaces(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Vec<Finding> {
+    let has_good_one = oldest(now, settings.filespace_days, DAY_MICROS)
+        .is_some_and(|oldest| node.last_backup.is_some_and(|last| last >= oldest));
+    if !has_good_one {
+        return Vec::new();
+    }
+    let find = |(name, last): &(String, ServerTime)| {
+        let (at, name) = (time(&settings.zone, *last), plain(name));
+        let text = format!(
+            "node {} has newer backups, but the last good one of {name} began on {at}",
+            node.name
+        );
+        let finding = about(node, Kind::OldFilespace, text);
+        Finding { object: format!("{name} of {}", node.name), ..finding }
     };
-    let (at, name) = (time(&settings.zone, *last), plain(name));
-    let text = format!(
-        "node {} has newer backups, but the last good one of {name} began on {at}{more}",
-        node.name
-    );
-    Some(about(node, Kind::OldFilespace, text))
+    node.old_filespaces.iter().map(find).collect()
 }
 
 fn drill(node: &NodeFacts, now: ServerTime, settings: &AlertSettings) -> Option<Finding> {

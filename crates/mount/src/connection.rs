@@ -18,8 +18,8 @@ pub(crate) struct Line {
     pub(crate) client: Arc<Client>,
     /// Reader of files.
     pub(crate) reader: Arc<RangeReader>,
-    /// Reader of the parts of all images. Each image with a memory of its own would take tens of
-    /// megabytes.
+    /// Reader of the parts of all images. A reader for each image would take tens of megabytes each
+    /// time.
     pub(crate) image_parts: Arc<RangeReader>,
 }
 

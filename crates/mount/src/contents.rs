@@ -142,7 +142,7 @@ impl Contents {
             };
             let answer = question(&reader);
             let mut images = self.images.lock();
-            // A reader of an earlier connection would keep that one's memory.
+            // A reader of an earlier connection would keep the memory of that connection.
             images.retain(|_, (client, _)| Arc::ptr_eq(client, &line.client));
             if answer.as_ref().is_err_and(|error| error.kind != ErrorKind::Damaged) {
                 // The reader may have a connection that was lost.

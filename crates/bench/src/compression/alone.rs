@@ -76,7 +76,7 @@ pub(super) struct Results {
     /// Numbers of threads, the least first.
     pub(super) threads: Vec<usize>,
     pub(super) scaling: Vec<ThreadScaling>,
-    /// What the GPU does alone, if there is one.
+    /// Measurements of the GPU alone; empty if there is no GPU.
     pub(super) gpu: Vec<GpuStage>,
     pub(super) losses: Vec<Loss>,
 }
@@ -176,8 +176,15 @@ fn gpu_stages(quanta: &[RawQuantum], nvcomp: Option<&Path>) -> Result<Vec<GpuSta
     let large = Settings { quanta: LARGE_BATCH, ..Settings::default() };
     for settings in [Settings::default(), large] {
         process::check_interrupted()?;
-        // Without a GPU, the page says why there is none.
-        let Ok(gpu) = Gpu::open(nvcomp.map(Path::as_os_str), settings) else { break };
+        let gpu = match Gpu::open(nvcomp.map(Path::as_os_str), settings) {
+            Ok(gpu) => gpu,
+            // Without a GPU, the page says why there is none.
+            Err(_) if stages.is_empty() => break,
+            Err(error) => {
+                output::warning(&format!("the GPU alone was not measured: {error}"));
+                break;
+            }
+        };
         output::step(&format!("compressing by the GPU in batches of {} quanta", settings.quanta));
         match gpu_stage(&gpu, settings, quanta) {
             Ok(stage) => stages.push(stage),

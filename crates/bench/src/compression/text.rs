@@ -59,7 +59,7 @@ fn head(contest: &Results, took: Duration) -> String {
     format!(
         "{}\n{}\n\n{}\n\nThe bytes come from {}; no content occurs twice in a set. A set is cut \
          to the size that its link carries uncompressed in {} s. Each backup has a new server and \
-         a new node, on {}. Rounds: {}. Load: {} before, {} after. It took {}.\n\n\
+         a new node, on {}. Rounds: {}. Load: {} before, {} after. The run took {}.\n\n\
          MB/s are uncompressed bytes of the set divided by the wall time. The ratio is that of \
          uncompressed to transferred bytes. CPU is the client's processor time in seconds; the \
          machine has {} cores, which the server shares. {}; with one thread the client has one \
@@ -175,7 +175,7 @@ fn lesson_by_size(contest: &Results) -> Option<String> {
 fn gpu_verdict(contest: &Results) -> Option<String> {
     let worst = contest.rows.iter().filter_map(gpu_cpu).max_by(f64::total_cmp)?;
     Some(format!(
-        "- **The GPU** is to leave at most {GPU_CPU_TARGET} of the processor time of threads: {}, \
+        "- **The GPU**: the aim is at most {GPU_CPU_TARGET} of the processor time of threads: {}, \
          {worst:.2} in the worst set.\n",
         reached(worst <= GPU_CPU_TARGET)
     ))
@@ -507,7 +507,7 @@ mod tests {
             );
             assert!(text.contains(&line), "{text}");
         }
-        assert!(text.contains("[a GPU](gpu.md)") && text.contains("It took 2 minutes."));
+        assert!(text.contains("[a GPU](gpu.md)") && text.contains("The run took 2 minutes."));
         assert!(text.contains("The aim is 0.9: reached."), "{text}");
         let rows = vec![row(ROADS[0], walls(Some(1))), row(ROADS[0], walls(Some(4)))];
         let text = page(&results(Ok("NVIDIA X".to_owned()), rows), None, TOOK);

@@ -326,8 +326,18 @@ impl Postgres {
 
     /// Returns the packs that servers have noted since the last call.
     pub fn take_lost(&self) -> Result<BTreeSet<PackNumber>, CatalogError> {
-        let delete = "DELETE FROM counter WHERE name LIKE 'lost pack %' RETURNING value";
-        self.retry(|sql| sql.all(delete, &[], |row| row.get(0).map(PackNumber)))
+        let select = "SELECT value FROM counter WHERE name LIKE 'lost pack %'";
+        let delete = "DELETE FROM counter WHERE name = ?";
+        let mut lost = BTreeSet::new();
+        self.retry(|sql| {
+            // Notes may go although the answer is lost, so they are read before, and kept.
+            let noted: Vec<u64> = sql.all(select, &[], |row| row.get(0))?;
+            lost.extend(noted.iter().copied().map(PackNumber));
+            noted.iter().try_for_each(|pack| {
+                sql.execute(delete, params![format!("lost pack {pack}")]).map(drop)
+            })
+        })?;
+        Ok(lost)
     }
 
     /// Removes old changes of packs.

@@ -6,7 +6,7 @@ use policy::{PolicyDomain, PolicySet};
 use super::{Engine, Row, Sql, alerts, events, params, require, schedules, usage_days};
 use crate::{CatalogError, EventRow, Follower, Policies};
 
-/// Number of draws after which there counts as no number that no class has.
+/// Number of draws after which all numbers count as taken.
 const DRAWS_MAX: u32 = 1_000;
 
 impl<E: Engine> Policies for E {

@@ -20,8 +20,8 @@ use crate::progress::Progress;
 
 /// Maximum number of directories of a window. Small windows bound the data that is wanted at once.
 const DIRECTORIES_MAX: u32 = 32;
-/// Number of quanta of the windows before that are remembered. Windows that follow each other share
-/// the last quanta of the first.
+/// Number of quanta of earlier windows that are remembered. A window shares its last quanta with the
+/// next window.
 const QUANTA_REMEMBERED: usize = 8;
 
 /// A version of a file: its place, and the time at which the server got it.
@@ -61,7 +61,8 @@ pub(crate) fn small_files(
     sink: &dyn SmallFileSink,
 ) -> Result<(), ClientError> {
     let (selection, recent) = match reach {
-        // There is no window before.
+        // Most directories have one window, so a memory would seldom be used. In a larger directory
+        // a quantum that two windows share comes twice.
         Reach::Directory => (Selection::of_directory(filespace, directory.clone()), None),
         Reach::Subtree => {
             let recent = RecentQuanta::of(QUANTA_REMEMBERED);
@@ -82,7 +83,7 @@ struct SmallFiles<'a> {
     sink: &'a dyn SmallFileSink,
     progress: Arc<Progress>,
     link: &'a Link,
-    /// Quanta of the windows before, if there are any: files of two windows share some.
+    /// Quanta of earlier windows, if they are remembered: files of two windows share some.
     recent: Option<RecentQuanta>,
 }
 

@@ -24,7 +24,8 @@ use crate::progress::Progress;
 
 /// Maximum number of versions whose pieces a reader remembers.
 const VERSIONS_REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
-/// Maximum number of pieces of all these versions but the last, of 24 bytes each.
+/// Maximum number of pieces of all these versions together, of 24 bytes each. A single version may
+/// have more.
 const PIECES_REMEMBERED: usize = 1 << 18;
 /// Number of bytes that are fetched at least in the middle of a stream of reads.
 pub const AHEAD_BYTES: u64 = 8 << 20;

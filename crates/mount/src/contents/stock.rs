@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((stock.ahead.bytes, stock.read.bytes), (0, 0));
     }
 
-    /// They stayed until the end of the mount.
+    /// Such contents stayed until the end of the mount.
     #[test]
     fn what_came_with_directories_and_is_not_read_makes_room() {
         let mut stock = Stock::new();

@@ -180,7 +180,7 @@ struct Sender<'a> {
     /// Windows whose entries have been sent, oldest first.
     waiting: VecDeque<SentWindow>,
     window: Window,
-    /// Maker of parts of quanta, after the first part.
+    /// Maker of parts of quanta; `None` until the first part is made.
     trimmer: Option<Trimmer>,
     /// Places of the oldest window that could not be read.
     damaged: HashSet<Place>,

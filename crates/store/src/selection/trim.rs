@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use chunk::{Compression, Compressor, Decompressor, recode};
 
-/// Minimum length of a record of whose quantum a part is sent, in bytes. What a shorter one has
-/// beside the part costs little, and the reader may need it next.
+/// Minimum length of a record that is trimmed, in bytes. The other chunks of a shorter record cost
+/// little, and the reader may need them next.
 const RECORD_BYTES_MIN: usize = 512 << 10;
-/// Minimum ratio of the number of chunks of a quantum to those of a part that is sent.
+/// Minimum ratio of the number of chunks of a quantum to the number of chunks that are sent of it.
 const CHUNKS_RATIO: usize = 4;
 
 /// Returns true if a part of a quantum of `chunks` chunks is sent alone.
