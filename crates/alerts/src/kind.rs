@@ -10,7 +10,7 @@ pub enum Kind {
     PoolAway,
     PoolFull,
     /// The server removes nothing that its catalogue does not name: it was recovered, or its
-    /// catalogue is older than a copy of it.
+    /// catalogue lacks what a copy of it knows.
     ServerHeld,
     /// A backup found far more objects deleted than the node's backups before.
     MassDeletion,
@@ -48,7 +48,7 @@ pub(crate) enum Ending {
 
 impl Kind {
     /// All kinds, the most urgent first.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::DamagedData,
         Self::PoolAway,
         Self::PoolFull,

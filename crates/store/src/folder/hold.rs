@@ -52,10 +52,10 @@ impl fmt::Display for Hold {
                 "two pools have different copies {copy} of the catalogue, because an older \
                  catalogue was put in place while one of them was away; until the server is \
                  released it removes no data that its catalogue does not name, and makes no copy \
-                 of the catalogue. To have the other state back, stop the server and make it again \
-                 from the pool that was away with 'holdfast server recover'. To continue with this \
-                 catalogue, back up all nodes, then release the server with 'holdfast admin \
-                 reclaim --release'"
+                 of the catalogue. To have the other state back, stop the server, disconnect the \
+                 other pools, and make the server again from the pool that was away with 'holdfast \
+                 server recover'. To continue with this catalogue, back up all nodes, then release \
+                 the server with 'holdfast admin reclaim --release'"
             ),
         }
     }

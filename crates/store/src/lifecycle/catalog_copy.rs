@@ -324,8 +324,9 @@ fn accept_loss(store: &Store, check: &CatalogCheck) -> Result<(), StoreError> {
 /// that cannot be listed. Fails if a copy knows what the catalogue lacks, which it would hide.
 fn next_number(store: &Store) -> Result<u64, StoreError> {
     let listed = all_numbers(&store.pools)?.numbers.last().map(|(number, _)| *number);
+    notice(store, listed)?;
     notice_parted(store)?;
-    if let Some(hold) = notice(store, listed)? {
+    if let Some(hold) = known_copies::noticed(&*store.catalog)? {
         return Err(StoreError::conflict(hold.to_string()));
     }
     let last = listed.max(last_number(&*store.catalog)?).unwrap_or(0);
@@ -357,18 +358,46 @@ pub(crate) fn notice_parted(store: &Store) -> Result<(), StoreError> {
         .map_err(|error| StoreError::away(model::chain(&error)))
 }
 
-/// Returns the highest number above `accepted` with which two pools have different copies.
-pub(crate) fn parted(pools: &Pools, accepted: u64) -> Option<u64> {
-    let is_parted = |(number, homes): &&(u64, Vec<PoolId>)| {
-        // A list that cannot be read shows nothing.
-        let lists = homes.iter().filter_map(|pool| read_list(pools, *pool, *number).ok()?.ok());
-        lists.map(|copy| copy.digest).collect::<BTreeSet<_>>().len() > 1
+/// What a comparison of the copies in the pools has shown.
+pub(crate) struct Comparison {
+    /// The highest number with which two pools have different copies.
+    pub parted: Option<u64>,
+    /// The highest number of a copy, if all pools are there, all lists were read, and no number has
+    /// different copies.
+    pub equal: Option<u64>,
+}
+
+/// Compares the copies with numbers above `accepted`.
+pub(crate) fn compare(pools: &Pools, accepted: u64) -> Comparison {
+    let (numbers, mut is_complete) = match all_numbers(pools) {
+        Ok(listing) => (listing.numbers, listing.is_complete),
+        Err(_) => (numbers(pools), false),
     };
-    let numbers = numbers(pools);
-    let open = numbers.iter().rev().take_while(|(number, _)| *number > accepted);
-    open.filter(|(_, homes)| homes.len() > 1)
-        .find(is_parted)
-        .map(|(number, _)| *number)
+    let mut silent = BTreeSet::new();
+    for (number, homes) in numbers.iter().rev().take_while(|(number, _)| *number > accepted) {
+        let mut digests = BTreeSet::new();
+        for pool in homes.iter().filter(|_| homes.len() > 1) {
+            if silent.contains(pool) {
+                continue;
+            }
+            match read_list(pools, *pool, *number) {
+                // A damaged list shows nothing.
+                Ok(list) => digests.extend(list.ok().map(|copy| copy.digest)),
+                Err(error) => {
+                    is_complete = false;
+                    // A pool that does not answer is not asked for every copy.
+                    if !is_lost(&error) {
+                        silent.insert(*pool);
+                    }
+                }
+            }
+        }
+        if digests.len() > 1 {
+            return Comparison { parted: Some(*number), equal: None };
+        }
+    }
+    let last = numbers.last().map(|(number, _)| *number);
+    Comparison { parted: None, equal: last.filter(|_| is_complete) }
 }
 
 /// Returns the writes after which no copy counts as newer than the catalogue, and the next copy is

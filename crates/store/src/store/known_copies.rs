@@ -33,7 +33,8 @@ const NEWER_COPY: &str = "newer catalogue copy";
 /// Mark in the catalogue with the number of which two pools have different copies; 0 if there is
 /// none.
 const PARTED_COPY: &str = "parted catalogue copy";
-/// Mark in the catalogue with the highest number of which pools may have different copies.
+/// Mark in the catalogue with the highest number up to which copies are not compared: the pools had
+/// equal copies, or an administrator has accepted that they differ.
 const ACCEPTED_COPY: &str = "accepted catalogue copy";
 /// Kind of the event that records that the catalogue is older than a copy.
 pub(crate) const OLDER: &str = "catalogue is older";
@@ -144,16 +145,24 @@ impl Store {
         Ok(Some(hold))
     }
 
-    /// Begins the hold if two pools have different copies with one number.
+    /// Begins the hold if two pools have different copies with one number. If all pools are there
+    /// and have equal copies, these copies are not compared again: an older catalogue that is put
+    /// in place later has an older mark, too.
     pub(crate) fn notice_parted_copies(&self) -> Result<(), OpenError> {
         if noticed(&*self.catalog)?.is_some() {
             return Ok(());
         }
-        let accepted = marked(&*self.catalog, ACCEPTED_COPY)?.unwrap_or(0);
-        match catalog_copy::parted(&self.pools, accepted) {
-            Some(copy) => self.keep_everything(Hold::Parted { copy }, None),
-            None => Ok(()),
+        let accepted = || marked(&*self.catalog, ACCEPTED_COPY).map(|copy| copy.unwrap_or(0));
+        let found = catalog_copy::compare(&self.pools, accepted()?);
+        // The comparison may take long, and the servers may have been released meanwhile.
+        let accepted = accepted()?;
+        if let Some(copy) = found.parted.filter(|copy| *copy > accepted) {
+            return self.keep_everything(Hold::Parted { copy }, None);
         }
+        if let Some(last) = found.equal.filter(|last| *last > accepted) {
+            self.catalog.commit(vec![set_mark(ACCEPTED_COPY, last)])?;
+        }
+        Ok(())
     }
 
     /// Begins the hold, unless the server is held already, and records why, unless that is `known`.
