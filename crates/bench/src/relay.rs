@@ -166,7 +166,7 @@ struct Counts {
     down_bytes: AtomicU64,
     turns: AtomicU64,
     round_trips: AtomicU64,
-    /// Direction of the last segment.
+    /// Direction of the last segment of any connection.
     last: AtomicU8,
 }
 
@@ -242,7 +242,7 @@ async fn accept(listener: TcpListener, target: SocketAddr, link: Link, counts: A
 /// One direction of a connection.
 struct Source {
     from: OwnedReadHalf,
-    /// Direction of the last segment of the connection, in both directions.
+    /// Direction of the last segment of the connection; both of its sources share it.
     last: Arc<AtomicU8>,
     /// Time at which the first bytes leave.
     opened: Instant,

@@ -35,7 +35,7 @@ use crate::workplace::{self, Workplace};
 /// The catalogue is in SQLite or PostgreSQL, also in a PostgreSQL that is 1 ms and 10 ms away. The
 /// packs are in a folder or in Garage, once with a delay of each request. '.ci/packages test' and
 /// '.ci/garage' install PostgreSQL and Garage. Each round makes two copies of the tree in TMPDIR
-/// for each of the seven settings.
+/// for each of the seven settings, or of the five without Garage.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The tree; it is only read

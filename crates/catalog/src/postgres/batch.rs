@@ -10,8 +10,8 @@
 //! 1. A batch of one group, as a transaction of a backup usually is, takes two round trips. Each
 //!    further group, and each statement of a write outside the groups, takes one more. Many new
 //!    pages are copied, which takes six more and costs the database less.
-//! 2. Nothing is written before the answers of the first round trip are there: the transaction has
-//!    begun, the server may write, and its filespaces exist.
+//! 2. No write of the batch is performed before the answers of the first round trip are there: the
+//!    transaction has begun, the server may write, and its filespaces exist.
 //! 3. The row of the connection is written in the first round trip, although the commit makes it
 //!    durable. So this row is locked when the commit is sent: if the answer is lost, who asks for
 //!    the row waits until the transaction has ended.
@@ -118,8 +118,7 @@ fn write_all<'a>(
 /// last page of the filespace, and the sum that is kept for it.
 fn look_up<'a>(group: &Group<'a>) -> Option<Request<'a>> {
     let filespace = group.filespace.filter(|_| !group.pages.is_empty())?;
-    // OFFSET makes the planner look up each key; without OFFSET the planner reads the whole of a
-    // table that it regards as small.
+    // OFFSET is there for the planner, as in `pages::pages_at` of this engine.
     let select = "SELECT asked.place, known.page, known.hash, known.digest, known.first,
                     (SELECT max(id) FROM page WHERE id >= CAST(?4 AS BIGINT)
                                                 AND id < CAST(?5 AS BIGINT)),

@@ -212,8 +212,8 @@ impl Session {
     }
 
     /// Sends all requests before it waits for the first answer. Returns the rows of each request.
-    /// Fails with the first failure; then a transaction that has begun before has no effect any
-    /// more.
+    /// Fails with the first failure. Then an open transaction has no effect, unless the commit was
+    /// among the requests and the connection was lost.
     pub(super) fn send(
         &self,
         requests: &[Request<'_>],

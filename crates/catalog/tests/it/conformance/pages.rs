@@ -45,7 +45,7 @@ pub(crate) fn thousands_of_pages_go_in_one_batch(engine: &dyn Engine) {
     let some: Vec<PageRow> = (500..1500).map(|number| row(number, 1)).collect();
     commit(&*catalog, some.iter().map(|row| put(filespace, row.clone())).collect());
     assert_eq!(all(&*catalog, filespace), some);
-    let more: Vec<PageRow> = (0..3500).map(|number| row(number, 2)).collect();
+    let more: Vec<PageRow> = (0..6000).map(|number| row(number, 2)).collect();
     commit(&*catalog, more.iter().map(|row| put(filespace, row.clone())).collect());
     catalog = engine.reopen(catalog);
     assert_eq!(all(&*catalog, filespace), more);
@@ -58,13 +58,13 @@ pub(crate) fn thousands_of_pages_go_in_one_batch(engine: &dyn Engine) {
         .expect("are told");
     // A look-up by keys returns pages in no order and leaves out absent pages. One key is given
     // twice.
-    let named = more.iter().step_by(40).map(|row| row.key.clone());
+    let named = more.iter().step_by(8).map(|row| row.key.clone());
     let mut named: Vec<PageKey> = named.chain([key(&dir("/none/"), b"")]).collect();
     named.push(named[0].clone());
     let mut told = catalog.pages_at(filespace, &named).expect("are read");
     told.sort_by(|a, b| a.key.cmp(&b.key));
     told.dedup();
-    assert!(told.iter().eq(more.iter().step_by(40)), "{} of {}", told.len(), named.len());
+    assert!(told.iter().eq(more.iter().step_by(8)), "{} of {}", told.len(), named.len());
     let expected = more.iter().filter(|row| row.digest.is_some()).count();
     let found = digests.iter().filter(|digest| digest.is_some()).count();
     assert_eq!((digests.len(), found), (more.len(), expected));
