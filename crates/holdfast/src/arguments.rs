@@ -30,6 +30,7 @@ const BEGINNING_BYTES_MIN: usize = 3;
 const SIMILAR_BYTES_MIN: usize = 4;
 /// Words by which people ask for the list of a group, such as `holdfast archives`.
 const LIST_WORDS: [&str; 3] = [LIST, "ls", "show"];
+/// Name of the commands that list the objects of their group.
 const LIST: &str = "list";
 /// Commands of administrators that list without a further word.
 const LISTING: [&str; 5] = ["log", "queue", "servers", "stats", "tasks"];
@@ -168,8 +169,12 @@ fn words_of_act(word: &str) -> Option<&'static [&'static str]> {
 fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
     let words = words_of_act(word)?;
     let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    let mut names = shown.map(clap::Command::get_name);
-    names.find(|name| words.contains(name))
+    let names: Vec<&str> = shown
+        .map(clap::Command::get_name)
+        .filter(|name| words.contains(name))
+        .collect();
+    // An abbreviation means the command that it begins, if there is one.
+    names.iter().find(|name| name.starts_with(word)).or(names.first()).copied()
 }
 
 /// Returns the command that is meant if `word` is an act before its object, the first of the words
@@ -199,8 +204,8 @@ fn act_before_object(
     within(ADMINISTRATION, whole.find_subcommand("admin")?)
 }
 
-/// Returns the command of `group` that `object` names: as it is, in the plural, by its beginning, or
-/// as another program calls it.
+/// Returns the command of `group` that `object` names: as it is, in the plural, by its beginning,
+/// or as another program calls it.
 fn object_in<'a>(object: &str, group: &'a clap::Command) -> Option<&'a clap::Command> {
     let named = group.find_subcommand(object);
     let named = named.or_else(|| group.find_subcommand(singular_of(object)));

@@ -52,7 +52,7 @@ impl Agent {
         }
         let reason = format!("the agent cannot record that the event begins: {error}");
         for event in events {
-            // A line that is busy gets it in a minute.
+            // A line that is busy drops it. The agent tells the first events again in a minute.
             let message = Message::Obstacle { event, reason: reason.clone() };
             line.messages.try_send(message).ok();
         }

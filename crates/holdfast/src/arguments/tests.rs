@@ -135,6 +135,8 @@ fn an_act_before_its_object_is_understood() {
         ("admin del sch nightly", "holdfast admin schedule delete"),
         ("admin def sched nightly", "holdfast admin schedule define"),
         ("admin reg node bert", "holdfast admin node add"),
+        ("admin event sho 3", "holdfast admin event show"),
+        ("admin sho event 3", "holdfast admin event show"),
     ] {
         let refused = refusal(line);
         let expected = format!("did you mean '{meant}'?");

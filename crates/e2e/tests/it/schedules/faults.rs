@@ -106,7 +106,7 @@ fn an_event_that_cannot_be_recorded_tells_why_and_begins_later() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
-    let _agent = agent(&node);
+    let _agent = node.spawn_agent();
     let is_connected = || server.admin(&["node", "show", "web-01"])["agent_connected"] == true;
     wait_until("the agent is connected", is_connected);
     // A file takes the place of the folder of records, as a full disk takes its room.

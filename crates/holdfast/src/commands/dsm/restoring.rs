@@ -629,7 +629,8 @@ impl Tally {
         self.code = FAILED;
     }
 
-    /// Counts what has become of an object with a new name. One that has not got it is not restored.
+    /// Counts what has become of an object with a new name. An object that has not got the name is
+    /// not restored.
     pub(super) fn take_end(&mut self, end: End) {
         if end == End::Done {
             return;

@@ -194,34 +194,52 @@ pub(super) fn select_in_archive(
     visit: &mut dyn FnMut(usize, StoredObject),
 ) -> Result<(), CommandError> {
     let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-    if !is_listed_whole(archive.objects, specs, descends) {
-        for (index, spec) in specs.iter().enumerate() {
-            select(client, spec, descends, &filter, &mut |object| {
-                visit(index, object);
-                true
-            })?;
-        }
+    if is_listed_whole(archive.objects, specs, descends)
+        && let Some(found) = listed_whole(client, archive.number, specs)?
+    {
+        found.into_iter().for_each(|(index, object)| visit(index, object));
         return Ok(());
     }
+    for (index, spec) in specs.iter().enumerate() {
+        select(client, spec, descends, &filter, &mut |object| {
+            visit(index, object);
+            true
+        })?;
+    }
+    Ok(())
+}
+
+/// Returns the objects of an archive that the operands name, each with the index of the operand.
+/// Returns `None` if the server cannot read a part of the archive, which may have none of them.
+fn listed_whole(
+    client: &Client,
+    number: u64,
+    specs: &[Spec],
+) -> Result<Option<Vec<(usize, StoredObject)>>, CommandError> {
     let mut indexes: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
     for (index, spec) in specs.iter().enumerate() {
         indexes.entry(spec.path()).or_default().push(index);
     }
     let options = ListOptions {
         content: ListContent::Everything,
-        archive: filter.archive,
+        archive: Some(number),
         ..ListOptions::default()
     };
+    let mut found = Vec::new();
     let listed = client.list(&options, &mut |version| {
         for &index in indexes.get(&version.path).into_iter().flatten() {
-            visit(index, StoredObject::of(version));
+            found.push((index, StoredObject::of(version)));
         }
         true
     });
     match listed {
         // Somebody has deleted it.
-        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
-        done => Ok(done?),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(Some(Vec::new())),
+        Err(error) if error.kind == ErrorKind::Damaged => Ok(None),
+        done => {
+            done?;
+            Ok(Some(found))
+        }
     }
 }
 

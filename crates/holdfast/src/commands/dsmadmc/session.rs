@@ -380,8 +380,8 @@ impl Session<'_> {
         self.invocation.form.is_some_and(Form::is_delimited)
     }
 
-    /// Writes an answer in the form that the session asks for. A detailed one is a list without
-    /// that, as in TSM, whatever its width.
+    /// Writes an answer in the form that the session asks for. If it asks for none, a detailed
+    /// answer is a list, as in TSM, whatever its width.
     fn answer(&mut self, listing: &Listing, is_detailed: bool) {
         let layout = Layout {
             form: self.invocation.form.or(is_detailed.then_some(Form::List)),
