@@ -331,7 +331,7 @@ impl Postgres {
         let mut lost = BTreeSet::new();
         self.retry(|sql| {
             // Notes may go although the answer is lost, so they are read before, and kept.
-            let noted: Vec<u64> = sql.all(select, &[], |row| row.get(0))?;
+            let noted: Vec<u64> = sql.all(select, &[], |row| row.get::<u64>(0))?;
             lost.extend(noted.iter().copied().map(PackNumber));
             noted.iter().try_for_each(|pack| {
                 sql.execute(delete, params![format!("lost pack {pack}")]).map(drop)
