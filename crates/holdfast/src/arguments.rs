@@ -169,10 +169,8 @@ fn words_of_act(word: &str) -> Option<&'static [&'static str]> {
 fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
     let words = words_of_act(word)?;
     let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    let names: Vec<&str> = shown
-        .map(clap::Command::get_name)
-        .filter(|name| words.contains(name))
-        .collect();
+    let names: Vec<&str> =
+        shown.map(clap::Command::get_name).filter(|name| words.contains(name)).collect();
     // An abbreviation means the command that it begins, if there is one.
     names.iter().find(|name| name.starts_with(word)).or(names.first()).copied()
 }
