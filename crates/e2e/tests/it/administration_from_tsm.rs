@@ -282,6 +282,13 @@ fn policy_and_option_sets_are_changed() {
     let server = &scene.server;
     lines(server, "copy domain standard plain");
     assert_eq!(lines(server, "q domain plain")[0], "PLAIN,STANDARD,0,No,");
+    // A set that is active already is activated again.
+    let unchanged = "It has no changes: the active set stays as it is.";
+    for change in ["copy policyset plain standard ps", "assign defmgmtclass plain ps STANDARD"] {
+        lines(server, change);
+        let again = lines(server, "activate policyset plain ps");
+        assert!(again[0].starts_with("ANR1514I") && again[0].ends_with(unchanged), "{again:?}");
+    }
     lines(server, "def mg standard ps monthly");
     lines(server, "def co standard ps monthly vere=nolimit verd=nol rete=365 reto=365 dest=x");
     lines(server, "def co standard ps monthly t=a retv=3650 dest=x");

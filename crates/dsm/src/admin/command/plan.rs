@@ -38,6 +38,11 @@ pub enum Work {
         from: String,
         to: String,
     },
+    /// Makes the draft of a domain its active set. `set` is the name that the command gives it.
+    ActivateSet {
+        domain: String,
+        set: String,
+    },
     /// Adds statements of Holdfast to those of an option set.
     AddStatements {
         set: String,
@@ -175,6 +180,11 @@ impl Line {
             None => Self::admin(["reclaim"], done),
         };
         line.option("--dead-percent", dead_percent.map(|percent| percent.to_string()))
+    }
+
+    /// Makes the line that makes the draft of a domain its active set.
+    pub fn activate(domain: &str, done: Message) -> Self {
+        Self::admin(["policy", "activate"], done).option("--domain", Some(domain))
     }
 
     /// Makes the line that removes a filespace with its backups.

@@ -152,10 +152,7 @@ pub(super) static COMMANDS: &[Command] = &[
             &[DOMAIN, SET],
             |request| {
                 let (domain, set) = draft(request)?;
-                let text = format!("Policy set {set} activated in policy domain {domain}.");
-                let done = Message::done("ANR1514I", text);
-                let line = Line::admin(["policy", "activate"], done);
-                Ok(line.option("--domain", Some(domain)).report().plan())
+                Ok(Plan::Work(Work::ActivateSet { domain, set }))
             },
             "`admin policy activate`, which refuses a draft that would expire most versions",
         )

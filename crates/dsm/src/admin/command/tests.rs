@@ -187,11 +187,7 @@ fn policy_goes_to_the_draft() {
         "upd co standard s standard retv=1",
         "ANR2020E UPDATE COPYGROUP: Invalid parameter - RETVER. (3)",
     );
-    check(
-        "act po standard ps1",
-        "admin policy activate --domain=STANDARD | ANR1514I Policy set PS1 activated in policy \
-         domain STANDARD.",
-    );
+    check("act po standard ps1", "ActivateSet { domain: \"STANDARD\", set: \"PS1\" }");
     check(
         "as defmg standard ps1 monthly",
         "admin policy default monthly --domain=STANDARD | ANR1538I Default management class set to \

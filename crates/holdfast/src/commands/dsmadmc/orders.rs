@@ -47,6 +47,7 @@ pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Messag
         Work::RemoveFilespaces { node, names, are_numbers } => {
             return remove_filespaces(node, names, *are_numbers, command, link);
         }
+        Work::ActivateSet { domain, set } => return activate(domain, set, command, link),
         Work::Reclaim { pool, dead_percent } => {
             return reclaim(pool, *dead_percent, command, link);
         }
@@ -123,6 +124,30 @@ fn copy_domain(admin: &mut Admin, from: &str, to: &str) -> Result<Message, Comma
         admin.activate_policy(to, false)?;
     }
     Ok(Message::done("ANR1503I", format!("Policy domain {from} copied to domain {to}.")))
+}
+
+/// Makes the draft of a domain its active set. Without changes it is the active set already: TSM
+/// activates a set again without complaint, and scripts do so.
+fn activate(domain: &str, set: &str, command: &str, link: &mut Link) -> Result<Message, Refusal> {
+    let text = format!("Policy set {set} activated in policy domain {domain}.");
+    let line = Line::activate(domain, Message::done("ANR1514I", text));
+    let refused = match run_line(&line, command, link) {
+        Ok(_) => return Ok(line.done),
+        Err(refused) => refused,
+    };
+    if refused.code != ReturnCode::Failure {
+        return Err(refused);
+    }
+    let review = link.admin.review_policy(domain);
+    let review = review.map_err(|error| refusal(command, &error.into()))?;
+    if !review.differences.is_empty() || review.problem.is_some() {
+        return Err(refused);
+    }
+    let text = format!(
+        "Policy set {set} activated in policy domain {domain}. It has no changes: the active set \
+         stays as it is."
+    );
+    Ok(Message::done("ANR1514I", text))
 }
 
 fn copy_class(
