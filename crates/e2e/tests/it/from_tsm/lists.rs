@@ -198,6 +198,20 @@ fn a_long_list_retrieves_and_deletes_what_archives_have() {
     assert_eq!(files(&site, &["q", "ar", &all, "-su=yes"]), ["star", "x"]);
 }
 
+/// The answer has the order of the list, not that of the archive.
+#[test]
+fn a_long_list_of_a_query_keeps_its_order() {
+    let (site, _) = stored();
+    let top = site.tree();
+    let absent = (10..30).map(|number| format!("{top}/absent-{number}\n")).collect::<String>();
+    let option = list(&site, &format!("{top}/x\n{top}/below\n{absent}{top}/star\n{top}/st*r\n"));
+    let told = format!("ANS1092W The query finds nothing under the name '{top}/absent-29'");
+    let shown = site.dsmc(&["q", "ar", &option, "-filesonly", "-json"]).expect(&[8]).says(&told);
+    let rows = shown.json_lines();
+    let paths: Vec<&str> = rows.iter().map(|row| row["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["x", "star", "st*r"].map(|name| format!("{top}/{name}")));
+}
+
 /// Commands that end what is stored, each with the query that shows it.
 const ENDINGS: [(&[&str], &str); 3] =
     [(&["delete", "backup"], "ba"), (&["delete", "archive"], "ar"), (&["expire"], "ba")];

@@ -390,8 +390,10 @@ fn archive_orders(
             let path = found.add(index, spec, object);
             let order = |path| everything(path, spec.filespace.clone(), Some(archive.number));
             found.orders.extend(path.map(order));
+            true
         };
-        stored::select_in_archive(client, &archive, specs, session.descends(), &mut take)?;
+        let (descends, all) = (session.descends(), Filter::default());
+        stored::select_in_archive(client, &archive, specs, descends, &all, &mut take)?;
     }
     Ok(found)
 }

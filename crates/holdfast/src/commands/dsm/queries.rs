@@ -164,37 +164,35 @@ fn archive(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandErro
     let specs = links::follow_all(session, client, &written, &own)?;
     let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let (mut summary, mut is_found) = (Summary::default(), vec![false; specs.len()]);
+    let kinds = Filter {
+        files_only: own.files_only,
+        directories_only: own.directories_only,
+        ..Filter::default()
+    };
     for archive in stored::archives(session, client)? {
-        let filter = Filter {
-            archive: Some(archive.number),
-            files_only: own.files_only,
-            directories_only: own.directories_only,
-            ..Filter::default()
+        let mut show = |index: usize, object: StoredObject| {
+            is_found[index] = true;
+            if summary.objects == 0 && !only_sum {
+                session.say_all(archive_heading());
+            }
+            summary.add(&object);
+            let path = shown_path(&object);
+            if session.is_json() {
+                session.context.output.json(&VersionDocument {
+                    archive: Some(archive.number),
+                    description: Some(&archive.description),
+                    ..VersionDocument::new(&object)
+                });
+            } else if !only_sum {
+                let expires = retrieving::expires(session, client, &object);
+                let version = object.shown(&path);
+                let text = &archive.description;
+                let line = archive_line(&version, &expires, text, session.forms);
+                session.say(&line);
+            }
+            session.context.output.is_open()
         };
-        for (spec, is_found) in specs.iter().zip(&mut is_found) {
-            stored::select(client, spec, descends, &filter, &mut |object| {
-                *is_found = true;
-                if summary.objects == 0 && !only_sum {
-                    session.say_all(archive_heading());
-                }
-                summary.add(&object);
-                let path = shown_path(&object);
-                if session.is_json() {
-                    session.context.output.json(&VersionDocument {
-                        archive: Some(archive.number),
-                        description: Some(&archive.description),
-                        ..VersionDocument::new(&object)
-                    });
-                } else if !only_sum {
-                    let expires = retrieving::expires(session, client, &object);
-                    let version = object.shown(&path);
-                    let text = &archive.description;
-                    let line = archive_line(&version, &expires, text, session.forms);
-                    session.say(&line);
-                }
-                session.context.output.is_open()
-            })?;
-        }
+        stored::select_in_archive(client, &archive, &specs, descends, &kinds, &mut show)?;
     }
     Ok(summary.end(session, &stored::absent_names(&written, &is_found)))
 }

@@ -204,25 +204,20 @@ pub(super) fn pick(
     specs: &[Spec],
 ) -> Result<Vec<PickedFile>, CommandError> {
     let (mut files, mut lines) = (Vec::new(), Vec::new());
+    let (descends, all) = (session.descends(), Filter::default());
     for archive in stored::archives(session, client)? {
-        let filter = Filter { archive: Some(archive.number), ..Filter::default() };
-        for spec in specs {
-            stored::select(client, spec, session.descends(), &filter, &mut |object| {
-                if !object.is_directory() {
-                    let path = model::escaped(&object.path);
-                    let expires = expires(session, client, &object);
-                    let (version, text) = (object.shown(&path), &archive.description);
-                    lines.push(archive_line(&version, &expires, text, session.forms));
-                    let filespace = spec.filespace.clone();
-                    files.push(PickedFile {
-                        archive: archive.number,
-                        path: object.path,
-                        filespace,
-                    });
-                }
-                true
-            })?;
-        }
+        let mut take = |index: usize, object: StoredObject| {
+            if !object.is_directory() {
+                let path = model::escaped(&object.path);
+                let expires = expires(session, client, &object);
+                let (version, text) = (object.shown(&path), &archive.description);
+                lines.push(archive_line(&version, &expires, text, session.forms));
+                let filespace = specs[index].filespace.clone();
+                files.push(PickedFile { archive: archive.number, path: object.path, filespace });
+            }
+            true
+        };
+        stored::select_in_archive(client, &archive, specs, descends, &all, &mut take)?;
     }
     if files.is_empty() {
         return Err(stored::nothing());
@@ -290,8 +285,10 @@ fn newest(
                 let of = (archive.number, object.is_directory());
                 found.from.entry(object.path).or_insert(of);
             }
+            true
         };
-        stored::select_in_archive(client, &archive, specs, session.descends(), &mut take)?;
+        let (descends, all) = (session.descends(), Filter::default());
+        stored::select_in_archive(client, &archive, specs, descends, &all, &mut take)?;
     }
     Ok((found, is_found))
 }

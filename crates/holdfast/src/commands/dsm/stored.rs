@@ -185,32 +185,37 @@ const NAMES_MIN: usize = 16;
 const OBJECTS_PER_NAME_MAX: u64 = 100;
 
 /// Calls `visit` for each object of an archive that the operands name, with the index of the
+/// operand, in the order of the operands. If it returns false, it needs no more objects of this
 /// operand. The names of a long list are not looked up one by one in each of many archives.
 pub(super) fn select_in_archive(
     client: &Client,
     archive: &ArchiveSummary,
     specs: &[Spec],
     descends: bool,
-    visit: &mut dyn FnMut(usize, StoredObject),
+    filter: &Filter,
+    visit: &mut dyn FnMut(usize, StoredObject) -> bool,
 ) -> Result<(), CommandError> {
-    let filter = Filter { archive: Some(archive.number), ..Filter::default() };
+    let filter = Filter { archive: Some(archive.number), ..filter.clone() };
     if is_listed_whole(archive.objects, specs, descends)
         && let Some(found) = listed_whole(client, archive.number, specs)?
     {
-        found.into_iter().for_each(|(index, object)| visit(index, object));
+        // A name has one object.
+        for (index, object) in found {
+            if filter.takes(&object) {
+                visit(index, object);
+            }
+        }
         return Ok(());
     }
     for (index, spec) in specs.iter().enumerate() {
-        select(client, spec, descends, &filter, &mut |object| {
-            visit(index, object);
-            true
-        })?;
+        select(client, spec, descends, &filter, &mut |object| visit(index, object))?;
     }
     Ok(())
 }
 
-/// Returns the objects of an archive that the operands name, each with the index of the operand.
-/// Returns `None` if the server cannot read a part of the archive, which may have none of them.
+/// Returns the objects of an archive that the operands name, each with the index of the operand,
+/// in the order of the operands. Returns `None` if the server cannot read a part of the archive,
+/// which may have none of them.
 fn listed_whole(
     client: &Client,
     number: u64,
@@ -238,6 +243,7 @@ fn listed_whole(
         Err(error) if error.kind == ErrorKind::Damaged => Ok(None),
         done => {
             done?;
+            found.sort_by_key(|(index, _)| *index);
             Ok(Some(found))
         }
     }
