@@ -8,7 +8,7 @@ const MESSAGES: [(&str, &str, &str); 30] = [
     ("ANS1036S", "a line of an option file is wrong or refused", "run 'holdfast dsm check'"),
     ("ANS1081E", "a name of a file is none", "correct it as the message says"),
     ("ANS1089E", "the command needs one name more", "give it"),
-    ("ANS1092W", "a query finds nothing under a name", "look at the name, and at -inactive"),
+    ("ANS1092W", "nothing is found under a name or a pattern", "look at it, and at -inactive"),
     ("ANS1102E", "there is one name too many", "quote names with wildcards"),
     ("ANS1107E", "a command or an option is wrong or refused", "do what the message says"),
     ("ANS1108E", "the command would ignore an option that chooses objects", "leave it out"),

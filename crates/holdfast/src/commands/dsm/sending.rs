@@ -17,7 +17,7 @@ use super::joining;
 use super::local_files::{self, Target};
 use super::session::Session;
 use super::stored;
-use crate::error::{CommandError, FAILED, NOT_DONE};
+use crate::error::{CommandError, FAILED, NOT_DONE, WARNED};
 use crate::output;
 use crate::path::JsonPath;
 
@@ -41,6 +41,8 @@ struct Sources {
     absent: Vec<(String, String)>,
     /// True if the operands name only directories without files directly in them.
     is_done: bool,
+    /// True if the operands, of which at least one is a pattern, name no files.
+    is_without_files: bool,
     /// Directories that are filespaces of their own.
     virtual_filespaces: VirtualFilespaces,
 }
@@ -83,6 +85,11 @@ fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, Comm
     session.heading();
     joining::connect(session)?;
     let mut sources = sources(session)?;
+    if sources.is_without_files {
+        // A warning, by which the exit code goes in TSM.
+        session.complain("ANS1092W No file on this machine has such a name");
+        return Ok(WARNED);
+    }
     let mut run = Run::default();
     run.fail(session, std::mem::take(&mut sources.absent));
     if !run.failures.is_empty() && sources.is_empty() && !sources.is_done {
@@ -147,9 +154,7 @@ fn sources(session: &Session<'_>) -> Result<Sources, CommandError> {
     }
     if sources.is_empty() {
         sources.is_done = names_directories_only(session)?;
-        if !sources.is_done && sources.absent.is_empty() {
-            return Err(CommandError::new("ANS1092W No file on this machine has such a name"));
-        }
+        sources.is_without_files = !sources.is_done && sources.absent.is_empty();
     } else {
         sources.absent.append(&mut without_files);
     }
