@@ -69,6 +69,7 @@ fn nodes_are_administered_with_tsm_s_commands() {
     scene.backup();
     let platform = format!("Linux {}", std::env::consts::ARCH.replace('_', "-"));
     assert_eq!(lines(server, "q no"), [format!("ANNA,{platform},STANDARD,<1,,NO")]);
+    assert_eq!(lines(server, "select client_os_name from nodes"), ["LNX:Linux"]);
     let registered = dsmadmc(server, &["reg no bert secret do=standard archdel=no"]).expect(&[0]);
     assert!(registered.stdout.contains("--token "), "the token is shown: {registered}");
     registered.says("ANR2060I Node bert registered in policy domain STANDARD.");

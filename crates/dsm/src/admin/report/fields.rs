@@ -67,6 +67,7 @@ pub static NODE: Report = Report {
         plain("Session Security", "SESSION_SECURITY", 16),
         plain("Transport Method", "TRANSPORT_METHOD", 16),
         plain("Labels", "LABELS", 40),
+        plain("Client OS Name", "CLIENT_OS_NAME", 40),
     ],
     ..report(
         &view::NODES,

@@ -52,6 +52,7 @@ pub(super) fn nodes(
         let address = address.or(contact.map(|contact| &contact.address));
         let host = contact.map(|contact| contact.host.clone()).filter(|host| !host.is_empty());
         let platform = backup.as_ref().and_then(platform);
+        let system = backup.as_ref().and_then(operating_system);
         let version = backup.as_ref().and_then(|backup| backup.word("client_version"));
         let version = version_parts(version.unwrap_or_default());
         let kernel = backup.as_ref().and_then(|backup| backup.word("kernel"));
@@ -64,6 +65,7 @@ pub(super) fn nodes(
             ("CLIENT_LEVEL", version[2].into()),
             ("CLIENT_SUBLEVEL", version[3].into()),
             ("CLIENT_OS_LEVEL", kernel.into()),
+            ("CLIENT_OS_NAME", system.into()),
             ("CONTACT", known("owner").into()),
             ("EMAIL_ADDRESS", mail.into()),
             ("REG_ADMIN", registrar(&entries, &node).into()),
@@ -185,6 +187,12 @@ fn platform(backup: &Backup) -> Option<String> {
     let (first, rest) = system.split_at_checked(1)?;
     let architecture = architecture.replace('_', "-");
     Some(format!("{}{rest} {architecture}", first.to_ascii_uppercase()))
+}
+
+/// Returns the operating system of a node in TSM's form. A node does not send its distribution.
+fn operating_system(backup: &Backup) -> Option<&'static str> {
+    let (system, _) = backup.word("platform")?.split_once(' ')?;
+    (system == "linux").then_some("LNX:Linux")
 }
 
 /// Returns version, release, level and sublevel of a client.
