@@ -324,20 +324,21 @@ impl Postgres {
         })
     }
 
-    /// Returns the packs that servers have noted since the last call.
-    pub fn take_lost(&self) -> Result<BTreeSet<PackNumber>, CatalogError> {
+    /// Returns the packs that servers have noted, until they are forgotten.
+    pub fn lost(&self) -> Result<BTreeSet<PackNumber>, CatalogError> {
         let select = "SELECT value FROM counter WHERE name LIKE 'lost pack %'";
+        let noted: Vec<u64> = self.retry(|sql| sql.all(select, &[], |row| row.get::<u64>(0)))?;
+        Ok(noted.into_iter().map(PackNumber).collect())
+    }
+
+    /// Removes the notes about these packs.
+    pub fn forget_lost(&self, packs: &BTreeSet<PackNumber>) -> Result<(), CatalogError> {
         let delete = "DELETE FROM counter WHERE name = ?";
-        let mut lost = BTreeSet::new();
         self.retry(|sql| {
-            // Notes may go although the answer is lost, so they are read before, and kept.
-            let noted: Vec<u64> = sql.all(select, &[], |row| row.get::<u64>(0))?;
-            lost.extend(noted.iter().copied().map(PackNumber));
-            noted.iter().try_for_each(|pack| {
-                sql.execute(delete, params![format!("lost pack {pack}")]).map(drop)
+            packs.iter().try_for_each(|pack| {
+                sql.execute(delete, params![format!("lost pack {}", pack.0)]).map(drop)
             })
-        })?;
-        Ok(lost)
+        })
     }
 
     /// Removes old changes of packs.

@@ -161,15 +161,17 @@ fn numbers_of_packs_are_nobody_elses_and_hold_the_horizon() {
 }
 
 #[test]
-fn packs_that_readers_have_noted_are_taken_once_at_any_server() {
+fn packs_that_readers_have_noted_are_known_to_all_servers_until_they_are_forgotten() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let ((one, _), (two, _)) = (enter(&engine, 1), enter(&engine, 2));
     let packs = |numbers: &[u64]| numbers.iter().copied().map(PackNumber).collect::<BTreeSet<_>>();
-    assert_eq!(one.take_lost().expect("is told"), packs(&[]));
+    assert_eq!(one.lost().expect("is told"), packs(&[]));
     one.note_lost(&packs(&[7])).expect("is noted");
     two.note_lost(&packs(&[4, 7])).expect("is noted");
-    assert_eq!(one.take_lost().expect("is told"), packs(&[4, 7]));
-    assert_eq!(two.take_lost().expect("is told"), packs(&[]));
+    assert_eq!(one.lost().expect("is told"), packs(&[4, 7]));
+    assert_eq!(two.lost().expect("is told"), packs(&[4, 7]));
+    one.forget_lost(&packs(&[7, 9])).expect("is forgotten");
+    assert_eq!(two.lost().expect("is told"), packs(&[4]));
     let next = one.take_pack_numbers(1).expect("is there").start;
     assert_eq!(next, PackNumber(1), "notes are no other counters");
 }

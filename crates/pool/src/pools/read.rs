@@ -251,4 +251,14 @@ impl Pools {
     pub fn take_lost(&self) -> std::collections::BTreeSet<PackNumber> {
         std::mem::take(&mut self.state().lost)
     }
+
+    /// Returns the packs that are noted.
+    pub fn lost(&self) -> std::collections::BTreeSet<PackNumber> {
+        self.state().lost.clone()
+    }
+
+    /// Removes the notes about these packs.
+    pub fn forget_lost(&self, packs: &std::collections::BTreeSet<PackNumber>) {
+        self.state().lost.retain(|pack| !packs.contains(pack));
+    }
 }

@@ -4,7 +4,7 @@
 //!    the one that does.
 //! 2. The regular work of the server that keeps house reads the pack again. A pack is
 //!    damaged if every pool that has it has lost data of it: a pool that does not answer has lost
-//!    nothing. While any pool is away, nothing is decided.
+//!    nothing. While any pool is away, nothing is decided, and the notes stay where they are.
 //! 3. The other packs are marked as an audit marks them: people are told, and no backup relies on
 //!    their data any more.
 
@@ -24,26 +24,24 @@ pub(super) fn mark(store: &Store, refresh: fn(&Store)) -> Result<u64, StoreError
         refresh(store);
         store.pools.is_any_away()
     };
-    let noted = store.take_lost()?;
+    let noted = store.lost()?;
     if noted.is_empty() {
         return Ok(0);
     }
-    let wait = |noted: BTreeSet<PackNumber>| {
-        noted.into_iter().for_each(|pack| store.pools.note_lost(pack));
-        Ok(0)
-    };
     // A drain would move packs to other pools while they are read.
-    let Some(_only) = store.try_tend() else { return wait(noted) };
+    let Some(_only) = store.try_tend() else { return Ok(0) };
     if is_any_away() {
-        return wait(noted);
+        return Ok(0);
     }
     let news = noted.iter().copied().filter(|pack| !store.condemned().holds(*pack));
     let lost: BTreeSet<PackNumber> = news.filter(|pack| is_lost(store, *pack)).collect();
     // A disk may have gone while the packs were read.
     if is_any_away() {
-        return wait(noted);
+        return Ok(0);
     }
     let marked = put_out_of_service(store, &lost)?;
+    // If this server ends before, the next one still has the notes.
+    store.forget_lost(&noted)?;
     if marked > 0 {
         let details = format!("{} that restores or downloads needed", counted(marked, "pack"));
         store.record("damage found", details)?;
@@ -131,6 +129,7 @@ mod tests {
         }
         assert_eq!(mark(&server.store, refresh).expect("is marked"), 1);
         assert_eq!(states(&server), [PackState::Damaged, PackState::Sealed]);
+        assert_eq!(server.store.lost().expect("are listed"), BTreeSet::new(), "both are decided");
         let again = stored(&server.store, &[1]);
         assert!(again.places[0].pack() > PackNumber(2), "the damaged chunk is stored again");
         server.store.pools.note_lost(PackNumber(1));
@@ -157,6 +156,6 @@ mod tests {
         server.store.pools.refresh();
         server.store.pools.note_lost(PackNumber(1));
         assert_eq!(mark(&server.store, refresh).expect("waits"), 0);
-        assert_eq!(server.store.pools.take_lost(), BTreeSet::from([PackNumber(1)]));
+        assert_eq!(server.store.lost().expect("are listed"), BTreeSet::from([PackNumber(1)]));
     }
 }

@@ -156,14 +156,23 @@ impl Store {
         noted.inspect_err(|_| lost.into_iter().for_each(|pack| self.pools.note_lost(pack)))
     }
 
-    /// Takes the packs that readers at this server and at others have noted as lost.
-    pub(crate) fn take_lost(&self) -> Result<BTreeSet<PackNumber>, CatalogError> {
-        let mut lost = match &self.fleet {
-            Some(fleet) => fleet.postgres.take_lost()?,
-            None => BTreeSet::new(),
-        };
-        lost.extend(self.pools.take_lost());
-        Ok(lost)
+    /// Returns the packs that readers at this server and at others have noted as lost. They stay
+    /// noted where the next server that keeps house finds them.
+    pub(crate) fn lost(&self) -> Result<BTreeSet<PackNumber>, CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(self.pools.lost()) };
+        self.hand_over_lost()?;
+        fleet.postgres.lost()
+    }
+
+    /// Forgets notes about packs of which it is known whether they are damaged.
+    pub(crate) fn forget_lost(&self, packs: &BTreeSet<PackNumber>) -> Result<(), CatalogError> {
+        match &self.fleet {
+            Some(fleet) => fleet.postgres.forget_lost(packs),
+            None => {
+                self.pools.forget_lost(packs);
+                Ok(())
+            }
+        }
     }
 
     /// Makes a pack of another server readable, and queues it for the index.
