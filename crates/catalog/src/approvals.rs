@@ -30,7 +30,7 @@ pub struct ApprovalRow {
     pub number: u64,
     /// Name of the operation.
     pub operation: String,
-    /// The request, as JSON. The catalogue does not interpret it.
+    /// The request, as JSON. The catalogue only looks for the number of a domain that is removed.
     pub request: String,
     /// Effect of the request, for people.
     pub summary: String,

@@ -1,9 +1,14 @@
 //! Statements about requests for approval.
 
-use model::ServerTime;
+use model::{DomainId, ServerTime};
 
-use super::{Engine, Row, code, params, row_count, row_number};
+use super::{Engine, NO_DOMAIN, Row, Sql, code, params, row_count, row_number};
+use crate::actor::SERVER;
 use crate::{ApprovalRow, ApprovalState, Approvals, CatalogError, Decision};
+
+/// Operations whose requests name a domain, and the field that has its number.
+const ABOUT_DOMAINS: [(&str, &str); 2] =
+    [("policies.activate", "id"), ("nodes.change", "domain_id")];
 
 impl<E: Engine> Approvals for E {
     fn add_approval(&self, row: &ApprovalRow) -> Result<u64, CatalogError> {
@@ -53,6 +58,31 @@ impl<E: Engine> Approvals for E {
 
 const APPROVAL: &str = "SELECT number, operation, request, summary, asked_by, asked, decided_by,
                           decided, state, reason FROM approval";
+
+/// Ends the requests about a domain that is gone, and leaves them to those who run the service:
+/// another domain may get its number and its name.
+pub(super) fn forget_domain(
+    sql: &dyn Sql,
+    domain: DomainId,
+    now: ServerTime,
+) -> Result<(), CatalogError> {
+    let end = "UPDATE approval SET state = ?, decided_by = ?, decided = ?, reason = ?
+               WHERE operation = ? AND request LIKE ? AND state = ?";
+    let leave = "UPDATE approval SET request = replace(request, ?, ?)
+                 WHERE operation = ? AND request LIKE ?";
+    let [refused, waiting] = [ApprovalState::Refused, ApprovalState::Waiting]
+        .map(|state| code(state, &ApprovalState::ALL));
+    for (operation, field) in ABOUT_DOMAINS {
+        // Within the texts of a request, a quotation mark has a backslash before it.
+        let [own, nobodys] = [domain, NO_DOMAIN].map(|one| format!("\"{field}\":{},", one.0));
+        let like = format!("%{own}%");
+        let reason = "the domain was removed";
+        let values = params![refused, SERVER, now.0, reason, operation, like, waiting];
+        sql.execute(end, values)?;
+        sql.execute(leave, params![own, nobodys, operation, like])?;
+    }
+    Ok(())
+}
 
 fn columns(row: &Row<'_>) -> Result<ApprovalRow, CatalogError> {
     let decided: Option<i64> = row.get(7)?;

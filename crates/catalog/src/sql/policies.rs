@@ -3,7 +3,7 @@
 use model::{ClassId, DomainId, ServerTime};
 use policy::{PolicyDomain, PolicySet};
 
-use super::{Engine, Row, Sql, alerts, events, params, require, schedules, usage_days};
+use super::{Engine, Row, Sql, alerts, approvals, events, params, require, schedules, usage_days};
 use crate::{CatalogError, EventRow, Follower, Policies};
 
 /// Number of draws after which all numbers count as taken.
@@ -78,6 +78,7 @@ fn add_domain(sql: &dyn Sql, name: &str, now: ServerTime) -> Result<PolicyDomain
     // A domain before this one may have had the number.
     schedules::forget_domain(sql, DomainId(id))?;
     alerts::forget_domain(sql, DomainId(id))?;
+    approvals::forget_domain(sql, DomainId(id), now)?;
     usage_days::forget_domain(sql, DomainId(id))?;
     let insert = "INSERT INTO domain VALUES(?, ?)";
     sql.execute(insert, &[&id, &name])?;
@@ -95,6 +96,7 @@ fn remove_domain(sql: &dyn Sql, domain: DomainId) -> Result<(), CatalogError> {
     }
     schedules::end_associations(sql, &Follower::Domain(domain))?;
     schedules::forget_domain(sql, domain)?;
+    approvals::forget_domain(sql, domain, sys::clock::now())?;
     sql.execute("DELETE FROM policy_set WHERE domain = ?", &[&domain.0])?;
     // Versions of nodes that were in the domain may have the numbers of its classes. So no class
     // gets one of these numbers again: the standard domain, which stays, has them under names that

@@ -217,6 +217,7 @@ macro_rules! conformance {
                 an_owner_and_the_service_lock_apart,
                 a_request_is_answered_once,
                 an_approval_is_decided_once,
+                requests_about_a_domain_end_with_it,
             );
             conformance!(@theme alerts, $new,
                 an_alert_is_there_from_its_opening_to_the_notice_of_its_end,

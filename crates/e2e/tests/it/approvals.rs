@@ -296,6 +296,31 @@ fn a_class_is_removed_by_two_persons_of_its_domain() {
 }
 
 #[test]
+fn a_domain_shows_no_request_of_one_before_it() {
+    let (service, second) = with_two_persons();
+    let anna = service.tenant("LAB");
+    let draft = "/v1/domains/LAB/policy/draft";
+    let activation = "/v1/domains/LAB/policy/activation";
+    let shorten = |caller: &Caller| {
+        caller.patch(draft, &keeping("5")).expect(200);
+        caller.post(activation, &json!({})).expect(202);
+    };
+    shorten(&anna);
+    service.server.admin(&["domain", "remove", "LAB"]);
+    let ended = second.get("/v1/approvals").expect(200).json()["items"][0].clone();
+    assert_eq!((&ended["state"], &ended["decided_by"]), (&json!("refused"), &json!("server")));
+    service.root.post("/v1/domains", &json!({ "name": "LAB" })).expect(201);
+    let bert = service.person("bert", &["tenant@LAB"]);
+    let carl = service.person("carl", &["tenant@LAB"]);
+    assert_eq!(carl.get("/v1/approvals").expect(200).json()["items"], json!([]));
+    // The request of the domain before does not stand in the way of the same one.
+    shorten(&bert);
+    let listed = carl.get("/v1/approvals").expect(200).json();
+    let asked_by = fields(&listed, "asked_by");
+    assert!(asked_by.len() == 1 && asked_by[0].starts_with("bert"), "{listed}");
+}
+
+#[test]
 fn a_move_to_a_domain_that_keeps_less_waits_for_a_second_person() {
     let (service, second) = with_two_persons();
     let anna = service.tenant("LAB");

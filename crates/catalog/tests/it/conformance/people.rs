@@ -280,3 +280,42 @@ pub(crate) fn an_approval_is_decided_once(engine: &dyn Engine) {
     assert_eq!(refusal(catalog.approval(77)), "not found");
     assert!(!catalog.decide(77, Waiting, &decision(Approved)).expect("is unknown"));
 }
+
+pub(crate) fn requests_about_a_domain_end_with_it(engine: &dyn Engine) {
+    use catalog::ApprovalState::{Refused, Waiting};
+    let catalog = engine.open();
+    let [lab, law] =
+        ["LAB", "LAW"].map(|name| catalog.add_domain(name, at(1)).expect("is added").id.0);
+    let ask = |operation: &str, request: String| {
+        let row = catalog::ApprovalRow {
+            operation: operation.to_owned(),
+            request,
+            ..crate::samples::approval(1)
+        };
+        catalog.add_approval(&row).expect("is added")
+    };
+    let activation =
+        |id: u32| format!(r#"{{"domain":"LAW","id":{id},"shorter":["a \"id\":{law},"]}}"#);
+    let removed = [
+        ask("policies.activate", activation(law)),
+        ask("nodes.change", format!(r#"{{"domain":"LAW","domain_id":{law},"id":7,"node":"a"}}"#)),
+    ];
+    let others = [
+        ask("policies.activate", activation(lab)),
+        ask("nodes.change", format!(r#"{{"domain":"LAB","domain_id":{lab},"id":{law},"a":1}}"#)),
+        ask("nodes.remove", format!(r#"{{"id":{law},"node":"a"}}"#)),
+    ];
+    let found = |number: u64| catalog.approval(number).expect("is found");
+    let before = others.map(found);
+    catalog.remove_domain(DomainId(law)).expect("is removed");
+    for number in removed {
+        let row = found(number);
+        assert_eq!((row.state, row.reason.as_str()), (Refused, "the domain was removed"));
+        let request = row.request.replace(&format!("\\\"id\\\":{law},"), "");
+        assert!(!request.contains(&format!("id\":{law},")), "{request}");
+    }
+    assert_eq!(others.map(found), before);
+    assert!(before.iter().all(|row| row.state == Waiting));
+    assert_eq!(catalog.add_domain("LAW", at(2)).expect("is added").id, DomainId(law));
+    assert_eq!(others.map(found), before);
+}
