@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use catalog::AlertRow;
-use model::ServerTime;
+use model::{DomainId, ServerTime};
 use serde::Serialize;
 use store::folder::AlertSettings;
 
 use crate::kind::Kind;
+use crate::outbox::PATIENCE_MICROS;
 use crate::words::{count, counted, plain};
 
 const MINUTE_MICROS: i64 = 60_000_000;
@@ -33,30 +34,102 @@ pub(crate) struct Notice {
     pub(crate) document: String,
 }
 
-/// Returns what has to be told now. `last` is the time of the last notice.
-///
-/// A notice waits for more alerts after the first one, and for the end of quiet hours. What is
-/// urgent waits for neither, but takes nothing else with it in quiet hours.
+/// What the people of a domain have heard of: all that began or ended up to a moment, and what is
+/// urgent up to another one, which is later in quiet hours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Heard {
+    pub(crate) all: ServerTime,
+    pub(crate) urgent: ServerTime,
+}
+
+impl Heard {
+    pub(crate) fn up_to(at: ServerTime) -> Self {
+        Self { all: at, urgent: at }
+    }
+
+    /// Returns the same for a clock that was set back to `now`: something is told twice then, and
+    /// nothing is left out.
+    pub(crate) fn set_back(self, now: ServerTime) -> Self {
+        let before = ServerTime(now.0 - 1);
+        let set = |at: ServerTime| if at > now { before } else { at };
+        Self { all: set(self.all), urgent: set(self.urgent) }
+    }
+
+    /// Returns what they have heard of after a notice.
+    pub(crate) fn with_notice(self, settings: &AlertSettings, now: ServerTime) -> Self {
+        if is_quiet(settings, now) { Self { urgent: now, ..self } } else { Self::up_to(now) }
+    }
+
+    fn of(self, alert: &AlertRow) -> ServerTime {
+        if alert.is_urgent { self.urgent } else { self.all }
+    }
+
+    fn is_untold(self, alert: &AlertRow) -> bool {
+        let is_known = alert.ended.is_some() || alert.acknowledged.is_some();
+        !is_known && alert.opened > self.of(alert)
+    }
+
+    /// Returns true if they have heard of the alert, but not of its end. What has ended long ago is
+    /// no news for people who are back.
+    fn is_end_untold(self, alert: &AlertRow, now: ServerTime) -> bool {
+        let since = self.all.max(ServerTime(now.0 - PATIENCE_MICROS));
+        alert.ended.is_some_and(|ended| ended > since) && alert.opened <= self.of(alert)
+    }
+}
+
+fn is_quiet(settings: &AlertSettings, now: ServerTime) -> bool {
+    settings
+        .quiet
+        .is_some_and(|hours| hours.contain(settings.zone.wall(now).time()))
+}
+
+/// Returns what has to be told now to those who run the service. `last` is the time of their last
+/// notice.
 pub(crate) fn due<'a>(
     pending: &'a [AlertRow],
     settings: &AlertSettings,
     now: ServerTime,
     last: Option<ServerTime>,
 ) -> Option<News<'a>> {
-    let is_quiet = settings
-        .quiet
-        .is_some_and(|hours| hours.contain(settings.zone.wall(now).time()));
-    let opened: Vec<&AlertRow> = pending.iter().filter(|alert| is_untold(alert)).collect();
-    let is_urgent = opened.iter().any(|alert| alert.is_urgent);
-    let news = match is_quiet {
-        true => News {
-            opened: opened.into_iter().filter(|alert| alert.is_urgent).collect(),
-            ended: Vec::new(),
-        },
-        false => {
-            News { opened, ended: pending.iter().filter(|alert| is_end_untold(alert)).collect() }
-        }
+    let news = News {
+        opened: pending.iter().filter(|alert| is_untold(alert)).collect(),
+        ended: pending.iter().filter(|alert| is_end_untold(alert)).collect(),
     };
+    ripe(news, settings, now, last)
+}
+
+/// Returns what has to be told now to the people of a domain. Their notices have a pause of their
+/// own: those of other domains do not hold them up.
+pub(crate) fn due_in<'a>(
+    domain: DomainId,
+    alerts: &'a [AlertRow],
+    settings: &AlertSettings,
+    now: ServerTime,
+    heard: Heard,
+) -> Option<News<'a>> {
+    let own: Vec<&AlertRow> = alerts.iter().filter(|alert| alert.domain == Some(domain)).collect();
+    let news = News {
+        opened: own.iter().copied().filter(|alert| heard.is_untold(alert)).collect(),
+        ended: own.iter().copied().filter(|alert| heard.is_end_untold(alert, now)).collect(),
+    };
+    ripe(news, settings, now, Some(heard.urgent))
+}
+
+/// Returns the part of the news that is told now. `last` is the time of the last notice.
+///
+/// A notice waits for more alerts after the first one, and for the end of quiet hours. What is
+/// urgent waits for neither, but takes nothing else with it in quiet hours.
+fn ripe<'a>(
+    mut news: News<'a>,
+    settings: &AlertSettings,
+    now: ServerTime,
+    last: Option<ServerTime>,
+) -> Option<News<'a>> {
+    let is_urgent = news.opened.iter().any(|alert| alert.is_urgent);
+    if is_quiet(settings, now) {
+        news.opened.retain(|alert| alert.is_urgent);
+        news.ended.clear();
+    }
     let began = news.opened.iter().map(|alert| alert.opened);
     let oldest = began.chain(news.ended.iter().filter_map(|alert| alert.ended)).min()?;
     let minutes = |since: ServerTime| (now.0 - since.0).div_euclid(MINUTE_MICROS);
@@ -74,16 +147,7 @@ fn is_end_untold(alert: &AlertRow) -> bool {
     alert.ended.is_some() && alert.told.is_some() && alert.end_told.is_none()
 }
 
-impl<'a> News<'a> {
-    /// Returns the part that the people of an audience may hear; `None` if there is nothing.
-    pub(crate) fn of(&self, hears: impl Fn(&AlertRow) -> bool) -> Option<Self> {
-        let part = |alerts: &[&'a AlertRow]| {
-            alerts.iter().copied().filter(|alert| hears(alert)).collect::<Vec<_>>()
-        };
-        let news = Self { opened: part(&self.opened), ended: part(&self.ended) };
-        (!news.opened.is_empty() || !news.ended.is_empty()).then_some(news)
-    }
-
+impl News<'_> {
     /// Puts the news into words. `host` is the name of the server.
     pub(crate) fn notice(&self, host: &str) -> Notice {
         Notice { subject: self.subject(host), text: self.text(), document: self.document(host) }

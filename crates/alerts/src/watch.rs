@@ -19,7 +19,7 @@ use crate::delivery::{AWAY_PAUSE, Means, blocking, deliver_due, problems};
 use crate::digest::{self, Digest};
 use crate::facts::{Facts, NodeFacts};
 use crate::monthly::{self, Month, letter};
-use crate::notices;
+use crate::notices::{self, Heard};
 use crate::outbox::{self, PATIENCE_MICROS};
 use crate::rules::{self, DAY_MICROS};
 
@@ -32,10 +32,13 @@ const USAGE_DAYS: i64 = 5 * 366;
 const OVER_MAX: usize = 1_000;
 
 /// Marks in the catalogue: the last finished backup that was examined, and the times of the last
-/// notice and the last digest.
+/// notice to those who run the service and the last digest.
 const LAST_SESSION: &str = "alerts session";
 const LAST_NOTICE: &str = "alerts notice";
 const LAST_DIGEST: &str = "alerts digest";
+/// Marks of what the people of a domain have heard of; the number of the domain is after each.
+const DOMAIN_NOTICE: &str = "alerts notice to domain";
+const DOMAIN_URGENT: &str = "alerts urgent notice to domain";
 /// Mark of the last month whose report was sent.
 const LAST_MONTH: &str = "alerts month";
 
@@ -140,7 +143,9 @@ impl Watcher {
         let before = store.catalog.pending_alerts()?;
         let mut changes = book::reconcile(&before, &assessment, facts.now);
         if let Some((last, _)) = sessions.last() {
-            changes.marks.push((LAST_SESSION, i64::try_from(*last).unwrap_or(i64::MAX)));
+            changes
+                .marks
+                .push((LAST_SESSION.to_owned(), i64::try_from(*last).unwrap_or(i64::MAX)));
         }
         commit(store, &changes)?;
         let audiences = audiences(&*store.catalog, settings)?;
@@ -219,7 +224,7 @@ fn with_present_domains(mut alerts: Vec<AlertRow>, nodes: &[NodeFacts]) -> Vec<A
     alerts
 }
 
-/// Makes the notices about alerts that are due.
+/// Makes the notices about alerts that are due. Each audience has pauses of its own.
 fn tell(
     store: &Store,
     settings: &AlertSettings,
@@ -229,17 +234,60 @@ fn tell(
     let now = facts.now;
     let pending = with_present_domains(store.catalog.pending_alerts()?, &facts.nodes);
     let last = store.catalog.mark(LAST_NOTICE)?.map(ServerTime);
+    tell_domains(store, settings, audiences, (facts, host), (pending.as_slice(), last))?;
     let Some(news) = notices::due(&pending, settings, now, last) else { return Ok(()) };
     let numbers = |alerts: &[&AlertRow]| alerts.iter().map(|alert| alert.number).collect();
     let mut changes = AlertChanges {
         told: numbers(&news.opened),
         ends_told: numbers(&news.ended),
-        marks: vec![(LAST_NOTICE, now.0)],
+        marks: vec![(LAST_NOTICE.to_owned(), now.0)],
         ..AlertChanges::none(now)
     };
+    for audience in audiences.iter().filter(|one| one.domain.is_none()) {
+        changes.notices.extend(outbox::rows(&news.notice(host), audience, now));
+    }
+    commit(store, &changes)
+}
+
+/// Makes the notices to the people of each domain that are due. Those of one domain do not hold up
+/// those of another. `last` is the time of the last notice to those who run the service.
+fn tell_domains(
+    store: &Store,
+    settings: &AlertSettings,
+    audiences: &[Audience],
+    (facts, host): (&Facts, &str),
+    (pending, last): (&[AlertRow], Option<ServerTime>),
+) -> Result<(), StoreError> {
+    if audiences.iter().all(|audience| audience.domain.is_none()) {
+        return Ok(());
+    }
+    let now = facts.now;
+    // Those who run the service may have heard of an end before.
+    let ended = AlertFilter { is_open: Some(false), ..AlertFilter::default() };
+    let over = with_present_domains(store.catalog.alerts(&ended, None, OVER_MAX)?, &facts.nodes);
+    let open = pending.iter().filter(|alert| alert.ended.is_none()).cloned();
+    let alerts: Vec<AlertRow> = open.chain(over).collect();
+    let mut changes = AlertChanges::none(now);
     for audience in audiences {
-        let Some(own) = news.of(|alert| audience.hears_of(alert.domain)) else { continue };
-        changes.notices.extend(outbox::rows(&own.notice(host), audience, now));
+        let Some(domain) = audience.domain else { continue };
+        let marks = [DOMAIN_NOTICE, DOMAIN_URGENT].map(|name| format!("{name} {}", domain.0));
+        let known = match (store.catalog.mark(&marks[0])?, store.catalog.mark(&marks[1])?) {
+            (Some(all), Some(urgent)) => {
+                Some(Heard { all: ServerTime(all), urgent: ServerTime(urgent) })
+            }
+            _ => None,
+        };
+        // Until now, all have heard at the same times.
+        let heard = known.unwrap_or(Heard::up_to(last.unwrap_or(ServerTime(0)))).set_back(now);
+        let news = notices::due_in(domain, &alerts, settings, now, heard);
+        let next = if news.is_some() { heard.with_notice(settings, now) } else { heard };
+        if let Some(news) = news {
+            changes.notices.extend(outbox::rows(&news.notice(host), audience, now));
+        }
+        if known != Some(next) {
+            let [all, urgent] = marks;
+            changes.marks.extend([(all, next.all.0), (urgent, next.urgent.0)]);
+        }
     }
     commit(store, &changes)
 }
@@ -253,7 +301,8 @@ fn send_digest(
     (facts, host): (&Facts, &str),
 ) -> Result<(), StoreError> {
     let now = facts.now;
-    let mut changes = AlertChanges { marks: vec![(LAST_DIGEST, now.0)], ..AlertChanges::none(now) };
+    let mut changes =
+        AlertChanges { marks: vec![(LAST_DIGEST.to_owned(), now.0)], ..AlertChanges::none(now) };
     let Some(last) = store.catalog.mark(LAST_DIGEST)?.map(ServerTime) else {
         return commit(store, &changes);
     };
@@ -298,7 +347,7 @@ fn send_reports(
     }
     let present = Month::of(now, &settings.zone);
     let mut changes = AlertChanges {
-        marks: vec![(LAST_MONTH, present.before().number())],
+        marks: vec![(LAST_MONTH.to_owned(), present.before().number())],
         ..AlertChanges::none(now)
     };
     let Some(last) = store.catalog.mark(LAST_MONTH)? else { return commit(store, &changes) };

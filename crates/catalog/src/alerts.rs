@@ -23,9 +23,9 @@ pub struct AlertRow {
     pub opened: ServerTime,
     /// End of the state; `None` while the alert is open.
     pub ended: Option<ServerTime>,
-    /// Time of the notice about the beginning.
+    /// Time of the notice about the beginning to those who run the service.
     pub told: Option<ServerTime>,
-    /// Time of the notice about the end.
+    /// Time of their notice about the end.
     pub end_told: Option<ServerTime>,
     pub acknowledged: Option<ServerTime>,
     pub acknowledged_by: String,
@@ -80,7 +80,7 @@ pub struct AlertChanges {
     /// New notices; their numbers do not count.
     pub notices: Vec<NoticeRow>,
     /// Marks to set, by name.
-    pub marks: Vec<(&'static str, i64)>,
+    pub marks: Vec<(String, i64)>,
 }
 
 impl AlertChanges {

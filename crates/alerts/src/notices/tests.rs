@@ -1,7 +1,5 @@
 //! Tests of notices: when they are due, and their words.
 
-use model::DomainId;
-
 use super::*;
 
 const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
@@ -138,14 +136,68 @@ fn a_notice_names_what_is_new_and_what_is_over() {
     assert_eq!(over.notice("backup").subject, subject);
 }
 
+/// Returns the objects of which the people of domain 1 are told.
+fn told_in(
+    alerts: &[AlertRow],
+    settings: &AlertSettings,
+    heard: Heard,
+) -> Option<(Vec<String>, Vec<String>)> {
+    let objects = |alerts: Vec<&AlertRow>| alerts.iter().map(|one| one.object.clone()).collect();
+    let news = due_in(DomainId(1), alerts, settings, NOW, heard)?;
+    Some((objects(news.opened), objects(news.ended)))
+}
+
 #[test]
-fn an_audience_hears_its_part() {
-    let pending =
-        [alert(Kind::NoBackup, "a"), AlertRow { domain: None, ..alert(Kind::NoBackup, "b") }];
-    let news = due(&pending, &AlertSettings::default(), NOW, None).expect("is due");
-    let part = news.of(|alert| alert.domain == Some(DomainId(1))).expect("has a part");
-    assert_eq!(part.opened, [&pending[0]]);
-    assert_eq!(news.of(|alert| alert.domain == Some(DomainId(9))), None);
+fn the_people_of_a_domain_hear_of_it_whenever_others_have_heard() {
+    let settings = AlertSettings::default();
+    let others = [None, Some(DomainId(9))];
+    let mut alerts =
+        others.map(|domain| AlertRow { domain, ..alert(Kind::NoBackup, "b") }).to_vec();
+    let hours_ago = Heard::up_to(minutes_ago(120));
+    assert_eq!(told_in(&alerts, &settings, hours_ago), None);
+    // Those who run the service have been told a minute ago.
+    alerts.push(AlertRow { told: Some(minutes_ago(1)), ..alert(Kind::NoBackup, "a") });
+    assert_eq!(told_in(&alerts, &settings, hours_ago), Some((one("a"), vec![])));
+    assert_eq!(told_in(&alerts, &settings, Heard::up_to(minutes_ago(60))), None);
+    alerts[2].ended = Some(minutes_ago(20));
+    assert_eq!(told_in(&alerts, &settings, hours_ago), None, "they have not heard of it");
+    let heard = Heard::up_to(minutes_ago(30));
+    assert_eq!(told_in(&alerts, &settings, heard), Some((vec![], one("a"))));
+    assert_eq!(told_in(&alerts, &settings, heard.with_notice(&settings, NOW)), None);
+}
+
+#[test]
+fn the_notices_of_a_domain_keep_their_distance() {
+    let settings = AlertSettings::default();
+    let new = AlertRow { opened: minutes_ago(9), ..alert(Kind::NoBackup, "a") };
+    let told_of = |minutes| {
+        let heard = Heard::up_to(minutes_ago(minutes));
+        told_in(std::slice::from_ref(&new), &settings, heard)
+    };
+    assert_eq!(told_of(14), None);
+    assert_eq!(told_of(15), Some((one("a"), vec![])));
+}
+
+#[test]
+fn what_quiet_hours_held_up_follows_for_a_domain() {
+    let settings = AlertSettings { pause_minutes: 0, ..AlertSettings::default() };
+    let quiet = AlertSettings { pause_minutes: 0, ..quiet() };
+    let alerts = [alert(Kind::NoBackup, "a"), alert(Kind::MassDeletion, "b")];
+    let heard = Heard::up_to(minutes_ago(120));
+    assert_eq!(told_in(&alerts, &quiet, heard), Some((one("b"), vec![])));
+    let heard = heard.with_notice(&quiet, minutes_ago(10));
+    assert_eq!(told_in(&alerts, &quiet, heard), None);
+    assert_eq!(told_in(&alerts, &settings, heard), Some((one("a"), vec![])));
+}
+
+#[test]
+fn a_clock_that_was_set_back_hides_nothing() {
+    let settings = AlertSettings { pause_minutes: 0, group_minutes: 0, ..AlertSettings::default() };
+    let alerts = [AlertRow { opened: NOW, ..alert(Kind::NoBackup, "a") }];
+    let heard = Heard::up_to(minutes_ago(-60));
+    assert_eq!(told_in(&alerts, &settings, heard), None);
+    assert_eq!(told_in(&alerts, &settings, heard.set_back(NOW)), Some((one("a"), vec![])));
+    assert_eq!(Heard::up_to(NOW).set_back(NOW), Heard::up_to(NOW));
 }
 
 #[test]

@@ -334,6 +334,30 @@ fn a_tenant_sees_and_hears_of_the_own_domain_only() {
 }
 
 #[test]
+fn an_alert_of_one_domain_holds_up_no_notice_to_another() {
+    let mut watched = Watch::new();
+    let Some(mail) = Keeper::mail(&watched.scratch.join("mail"), &["plain"]) else { return };
+    let section = watched.mail_section(&mail);
+    let pause = "look_secs = 1\ngroup_minutes = 0\npause_minutes = 10000\ntenants = true\n";
+    watched.configure(&format!("[alerts]\n{pause}{section}"));
+    for domain in ["LAB", "CLINIC"] {
+        watched.server.admin(&["domain", "add", domain]);
+        watched.tenant(domain);
+    }
+    watched.server.admin(&["node", "add", "node-of-LAB", "--domain", "LAB"]);
+    watched.server.travel("27h");
+    mail.wait_for(|mail| is_to(mail, "admin-of-LAB@example.org"));
+    mail.wait_for(|mail| is_to(mail, "ops@example.org"));
+    watched.server.admin(&["node", "add", "node-of-CLINIC", "--domain", "CLINIC"]);
+    watched.server.travel("54h");
+    let sent = mail.wait_for(|mail| is_to(mail, "admin-of-CLINIC@example.org"));
+    assert!(says(&sent, "node-of-CLINIC") && !says(&sent, "node-of-LAB"), "{sent}");
+    let kept = mail.kept();
+    let to_ops = kept.iter().filter(|mail| is_to(mail, "ops@example.org"));
+    assert_eq!(to_ops.count(), 1, "their own pause is not over: {kept:#?}");
+}
+
+#[test]
 fn a_known_alert_is_told_nobody() {
     let mut watched = Watch::new();
     let Some(mail) = Keeper::mail(&watched.scratch.join("mail"), &["plain"]) else { return };

@@ -31,7 +31,8 @@ pub struct AlertSettings {
     pub look_secs: NonZeroU32,
     /// Minutes for which a notice waits for more alerts after the first one.
     pub group_minutes: u32,
-    /// Minimum number of minutes between two notices. Urgent ones wait for this time, too.
+    /// Minimum number of minutes between two notices to the same people. Urgent ones wait for this
+    /// time, too.
     pub pause_minutes: u32,
     /// True if the administrators of each domain get the notices about it, by mail.
     pub tenants: bool,

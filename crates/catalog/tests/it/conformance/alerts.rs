@@ -36,7 +36,7 @@ pub(crate) fn an_alert_is_there_from_its_opening_to_the_notice_of_its_end(engine
         reworded: vec![(numbers[0], "anew".to_owned())],
         ended: vec![numbers[0], numbers[1]],
         told: vec![numbers[0]],
-        marks: vec![("alerts told", 5)],
+        marks: vec![("alerts told".to_owned(), 5)],
         notices: vec![notice(1), notice(2)],
         ..AlertChanges::none(at(5))
     };
