@@ -50,7 +50,9 @@ pub(crate) struct Amount {
     /// Files that are read.
     pub(crate) small: Files,
     pub(crate) large: Files,
-    /// Share of their bytes that the server does not have, if it is known.
+    /// Bytes that are read beside files and hold zeros.
+    pub(crate) empty_bytes: f64,
+    /// Share of the bytes of files that the server does not have, if it is known.
     pub(crate) new_share: Option<f64>,
 }
 

@@ -52,7 +52,10 @@ pub struct Outcome {
     pub changed: u64,
     /// Bytes of the files or blocks that were read, or restored.
     pub bytes: u64,
-    /// The part of them that the server did not have.
+    /// Bytes that were read beside them and are zeros, as in blocks that a file system keeps for
+    /// itself.
+    pub empty_bytes: u64,
+    /// The part of `bytes` that the server did not have.
     pub new_bytes: u64,
     pub elapsed_secs: f64,
 }
@@ -204,7 +207,8 @@ fn amount(facts: &Facts, outcome: &Outcome, work: Work, share: f64) -> Amount {
         .then(|| part(crate::to_f64(outcome.new_bytes) * share, bytes));
     if work == Work::Image {
         let large = Files { count: 0.0, bytes };
-        return Amount { large, new_share, ..Amount::default() };
+        let empty_bytes = crate::to_f64(outcome.empty_bytes) * share;
+        return Amount { large, empty_bytes, new_share, ..Amount::default() };
     }
     let large_bytes = bytes * part(facts.large.bytes, facts.bytes());
     let large = Files {
@@ -220,6 +224,7 @@ fn amount(facts: &Facts, outcome: &Outcome, work: Work, share: f64) -> Amount {
         directories: inspected * part(facts.directories, facts.objects),
         small,
         large,
+        empty_bytes: 0.0,
     }
 }
 
@@ -300,6 +305,7 @@ mod tests {
                 inspected,
                 changed,
                 bytes: 0,
+                empty_bytes: 0,
                 new_bytes: 0,
                 elapsed_secs: 1.0,
             };
@@ -326,7 +332,7 @@ mod tests {
     #[test]
     fn restores_and_images_are_compared_with_predictions_for_what_they_did() {
         let report: Report = serde_json::from_value(document("/home")).expect("a report");
-        let compared = |kind, bytes, new_bytes| {
+        let found = |kind, bytes, empty_bytes, new_bytes| {
             let outcome = Outcome {
                 kind,
                 paths: vec!["/home".to_owned()],
@@ -334,12 +340,14 @@ mod tests {
                 inspected: 1000,
                 changed: 1000,
                 bytes,
+                empty_bytes,
                 new_bytes,
                 elapsed_secs: 12.0,
             };
-            let found = History::default().comparison(&report, &outcome);
-            found.expect("the path was measured")
+            let comparison = History::default().comparison(&report, &outcome);
+            comparison.expect("the path was measured")
         };
+        let compared = |kind, bytes, new_bytes| found(kind, bytes, 0, new_bytes);
         let whole = compared(OutcomeKind::Restore, 2_000_000_000, 0);
         let half = compared(OutcomeKind::Restore, 1_000_000_000, 0);
         assert_eq!([whole.work, half.work], [Work::Restore; 2]);
@@ -348,6 +356,9 @@ mod tests {
         let again = compared(OutcomeKind::Image, 2_000_000_000, 0);
         assert_eq!(again.work, Work::Image);
         assert!((10.0..10.5).contains(&again.predicted_secs), "reading is all: {again:?}");
+        // Blocks of zeros are read, but not sent.
+        let half_empty = found(OutcomeKind::Image, 1_000_000_000, 1_000_000_000, 0);
+        assert!((10.0..10.5).contains(&half_empty.predicted_secs), "{half_empty:?}");
         let first = compared(OutcomeKind::Image, 2_000_000_000, 2_000_000_000);
         assert!(first.predicted_secs > 1e6, "everything is sent: {first:?}");
     }

@@ -261,21 +261,23 @@ impl Facts {
         if bytes < 0.1 * self.memory_available { 0.0 } else { 1.0 / self.write_stream }
     }
 
-    /// An image backup reads the used blocks as one stream, and compresses those that the server
-    /// does not have: all of them, if nothing else is known.
+    /// An image backup reads the used blocks as one stream, those of zeros, too. It compresses the
+    /// data that the server does not have: all of it, if nothing else is known.
     fn image(&self, amount: &Amount) -> Prediction {
         let bytes = amount.bytes();
+        let read_bytes = bytes + amount.empty_bytes;
         let new_bytes = bytes * amount.new_share.unwrap_or(1.0);
         let ratio = self.shrunk(&self.whole()).1;
         let packed = new_bytes * ratio.value;
-        let node = bytes * (self.each_byte(self.digest) + self.own(c::COPY_SECS_BYTE))
+        let node = bytes * self.each_byte(self.digest)
+            + read_bytes * self.own(c::COPY_SECS_BYTE)
             + new_bytes * self.each_byte(self.compress)
             + packed * self.each_byte(self.encrypt);
         let server = new_bytes * (self.each_byte(self.decompress) + self.each_byte(self.digest))
             + packed * (self.own(c::SERVER_SECS_PACKED_BYTE) + self.each_byte(self.encrypt));
         let server = if self.server_is_here { server } else { 0.0 };
         let seconds = Seconds {
-            disk: bytes / self.read_stream,
+            disk: read_bytes / self.read_stream,
             processor: node + server,
             network: packed / self.to_server,
         };
@@ -287,7 +289,7 @@ impl Facts {
             secs: time(start + seconds.together(), deviation(Work::Image).hypot(sizes)),
             limit: seconds.slowest().stage,
             stages: seconds.stages().into(),
-            bytes_read: Range::around(bytes, 0.0),
+            bytes_read: Range::around(read_bytes, 0.0),
             bytes_sent: Range::around(packed, sizes),
             node_memory_bytes: Range::around(
                 c::MEMORY_BASE_BYTES + c::MEMORY_DATA_BYTES,

@@ -110,6 +110,8 @@ pub struct ImageReport {
     /// Number of parts, and of those that have changed since the last image.
     pub parts: u64,
     pub changed_parts: u64,
+    /// Number of bytes that the source calls used. They hold data or zeros.
+    pub used_bytes: u64,
 }
 
 /// Makes an image of `source`. An attempt that loses its connection leaves its report to the next
@@ -274,8 +276,9 @@ impl<'a> ImageRun<'a> {
         self.commit_head(&mut outbox, &facts)?;
         let report = self.tally().report();
         outbox.close(true, report.summary_json())?;
-        let parts = self.layout.parts();
-        Ok(ImageReport { backup: BackupReport::default(), facts, parts, changed_parts })
+        let (parts, backup) = (self.layout.parts(), BackupReport::default());
+        let used_bytes = used_bytes(self.source.used(), &(0..self.source.bytes()));
+        Ok(ImageReport { backup, facts, parts, changed_parts, used_bytes })
     }
 
     fn tally(&self) -> &Tally {

@@ -172,6 +172,7 @@ pub(super) fn compare(paths: &[Vec<u8>], backup: &BackupReport, context: &Contex
         inspected: backup.inspected,
         changed: backup.backed_up + backup.updated,
         bytes: backup.bytes_before_dedup,
+        empty_bytes: 0,
         new_bytes: backup.bytes_after_dedup,
         elapsed_secs: worked_secs(backup.elapsed, backup.interruptions),
     };
@@ -196,6 +197,7 @@ pub(super) fn compare_restore(
         inspected: restored.restored,
         changed: restored.restored,
         bytes: restored.bytes_restored.saturating_sub(restored.hole_bytes),
+        empty_bytes: 0,
         new_bytes: 0,
         elapsed_secs: worked_secs(restored.elapsed, restored.interruptions),
     };
@@ -234,6 +236,7 @@ pub(super) fn compare_image(source: &Path, made: &ImageReport, context: &Context
         inspected: made.parts,
         changed: made.changed_parts,
         bytes: made.backup.bytes_before_dedup,
+        empty_bytes: made.used_bytes.saturating_sub(made.backup.bytes_before_dedup),
         new_bytes: made.backup.bytes_after_dedup,
         elapsed_secs: worked_secs(made.backup.elapsed, made.backup.interruptions),
     };
