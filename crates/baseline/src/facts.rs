@@ -95,6 +95,8 @@ pub(crate) struct Facts {
     pub(crate) large: Files,
     pub(crate) day: Files,
     pub(crate) file_system_bytes: f64,
+    /// Bytes that the file system keeps for itself and does not count.
+    pub(crate) file_system_own_bytes: f64,
     /// Walking, for each object: as the first backup finds the caches, and later ones.
     pub(crate) walk_first: Cost,
     pub(crate) walk_again: Cost,
@@ -149,6 +151,7 @@ impl Facts {
             large: Files::new(tree.large(), scale),
             day: Files::new(day, scale),
             file_system_bytes: crate::to_f64(tree.file_system_bytes.max(tree.allocated_bytes)),
+            file_system_own_bytes: crate::to_f64(tree.file_system_own_bytes),
             walk_first: survey,
             walk_again: again(&place.walks, processors).unwrap_or(survey),
             read_small: small_cost(&sample.small, processors),

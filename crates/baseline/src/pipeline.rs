@@ -109,10 +109,12 @@ impl Facts {
         Amount { objects: self.objects, directories: self.directories, ..Amount::default() }
     }
 
-    /// The used blocks of the file system, as one file.
+    /// The used blocks of the file system, as one file. An image has no other way to leave blocks
+    /// out than that the file system calls them free, so it reads those that are never free, too.
+    /// They are taken for empty, as most of a table of inodes is.
     fn used_blocks(&self) -> Amount {
         let large = Files { count: 0.0, bytes: self.file_system_bytes };
-        Amount { large, ..Amount::default() }
+        Amount { large, empty_bytes: self.file_system_own_bytes, ..Amount::default() }
     }
 
     /// The changes of a usual day. Changed files are as small as all files are.
@@ -350,7 +352,8 @@ impl Facts {
     }
 
     fn advice_on_disk(&self, work: Work) -> String {
-        let image_secs = self.file_system_bytes / self.read_stream;
+        let image_bytes = self.file_system_bytes + self.file_system_own_bytes;
+        let image_secs = image_bytes / self.read_stream;
         match (work, self.iops) {
             (Work::First | Work::Unchanged | Work::Day, Some((iops, depth)))
                 if self.read_stream.is_finite() =>

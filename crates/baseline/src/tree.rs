@@ -12,6 +12,7 @@ use sys::lock::Mutex;
 use sys::{Dir, Listing, ObjectStatus, Segment};
 
 pub(crate) use self::draw::{Draw, DrawnDirectory, DrawnFile};
+use crate::disk::counters::Device;
 use crate::queue::{Queue, Unread};
 use crate::walks::Warmth;
 
@@ -89,7 +90,12 @@ pub struct Survey {
     pub whole: bool,
     /// Number of objects of the whole file system, as it counts them itself; `None` if it does not.
     pub file_system_objects: Option<u64>,
+    /// Bytes that the file system counts as used.
     pub file_system_bytes: u64,
+    /// Bytes of its device that it does not count, because they are never free for files, such as
+    /// those of its journal and its tables of inodes.
+    #[serde(default)]
+    pub file_system_own_bytes: u64,
 }
 
 impl Survey {
@@ -116,6 +122,7 @@ impl Survey {
             whole: true,
             file_system_objects: None,
             file_system_bytes: 0,
+            file_system_own_bytes: 0,
         }
     }
 
@@ -267,6 +274,9 @@ fn describe_file_system(root: &Path, survey: &mut Survey) {
     survey.file_system_objects = counts.then_some(used);
     let blocks = status.f_blocks.saturating_sub(status.f_bfree);
     survey.file_system_bytes = blocks.saturating_mul(status.f_frsize);
+    let counted = status.f_blocks.saturating_mul(status.f_frsize);
+    let device = Device::of(root).and_then(|device| device.bytes());
+    survey.file_system_own_bytes = device.map_or(0, |bytes| bytes.saturating_sub(counted));
 }
 
 /// One thread of a survey.

@@ -36,6 +36,11 @@ impl Device {
         reads(&fs::read_to_string(self.0.join("stat")).ok()?)
     }
 
+    /// Returns the size of the device.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        bytes(&fs::read_to_string(self.0.join("size")).ok()?)
+    }
+
     /// Returns the name of the device, as `sda1`.
     pub(crate) fn name(&self) -> Option<String> {
         // The folder is a link to the one that has the device's name.
@@ -49,9 +54,21 @@ fn reads(stat: &str) -> Option<u64> {
     stat.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// Returns what a device's `size` says: the number of its sectors of 512 bytes, whatever its own
+/// sectors are.
+fn bytes(size: &str) -> Option<u64> {
+    size.trim().parse::<u64>().ok()?.checked_mul(512)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_is_in_sectors() {
+        assert_eq!(bytes("8388608\n"), Some(4 << 30));
+        assert_eq!((bytes(""), bytes("18446744073709551615")), (None, None));
+    }
 
     #[test]
     fn reads_are_the_first_field() {
