@@ -283,7 +283,9 @@ impl Facts {
             processor: node + server,
             network: packed / self.to_server,
         };
-        let start = c::START_SECS + c::ROUND_TRIPS * self.round_trip;
+        // The head of an image without changes is new, too.
+        let commits = if new_bytes > 0.0 { c::IMAGE_COMMITS } else { 1.0 };
+        let start = c::START_SECS + commits * c::COMMIT_SECS + c::ROUND_TRIPS * self.round_trip;
         let chunks = new_bytes / c::CHUNK_BYTES * c::INDEX_BYTES_CHUNK;
         let sizes = c::DEVIATION_SIZE.hypot(ratio.error / ratio.value.max(0.01));
         Prediction {

@@ -131,6 +131,20 @@ fn an_image_reads_what_the_file_system_keeps_for_itself() {
     assert_eq!(with.server_bytes, without.server_bytes);
 }
 
+/// Images of small disks, as "image again" of `docs/performance/prediction.md`, wait for commits.
+#[test]
+fn an_image_waits_for_the_commits_of_data_parts_and_head() {
+    let quick = Facts { read_stream: 1e11, ..facts() };
+    let secs = |bytes, new_share| {
+        let large = Files { count: 0.0, bytes };
+        let amount = Amount { large, new_share: Some(new_share), ..Amount::default() };
+        predict_amount(&quick, Work::Image, &amount).secs.likely
+    };
+    let (changed, same) = (secs(1e6, 1.0), secs(1e6, 0.0));
+    assert!((0.1..0.12).contains(&changed), "{changed}");
+    assert!((0.04..0.05).contains(&same), "{same}");
+}
+
 #[test]
 fn an_image_compresses_only_the_blocks_that_are_new() {
     let image = |new_share| {
