@@ -111,7 +111,7 @@ fn compared(site: &Site<'_>, report: &Value) -> Result<Vec<Run>, Trouble> {
         let known = prediction(report, work);
         Some(Run {
             work: work.to_owned(),
-            predicted: one["predicted_secs"].as_f64()?,
+            predicted: one["uncorrected_secs"].as_f64()?,
             bounds: known.as_ref().filter(|_| work != "day").map(|known| known.1),
             took: one["elapsed_secs"].as_f64()?,
             limit: known.map(|known| known.2).unwrap_or_default(),
@@ -131,7 +131,7 @@ fn imaged(site: &Site<'_>, report: &Value, is_first: bool) -> Result<Run, Troubl
         let (_, bounds, limit) = prediction(report, "image")?;
         Some(Run {
             work: if is_first { "image" } else { "image again" }.to_owned(),
-            predicted: one["predicted_secs"].as_f64()?,
+            predicted: one["uncorrected_secs"].as_f64()?,
             bounds: is_first.then_some(bounds),
             took: one["elapsed_secs"].as_f64()?,
             limit: if is_first { limit } else { "-".to_owned() },
