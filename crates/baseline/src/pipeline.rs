@@ -223,8 +223,9 @@ impl Facts {
         // A quantum that several files need is fetched once if they are near each other.
         let packed = bytes * unique.value * ratio.value;
         let sent = packed + amount.objects * c::SENT_BYTES_OBJECT;
-        let disk = amount.files() * self.create.wait + bytes * self.write_byte_wait(bytes);
-        let node = amount.files() * (self.create.work + self.own(c::RESTORE_SECS_FILE))
+        // A directory or a symbolic link is an inode and a name as a file is.
+        let disk = amount.objects * self.create.wait + bytes * self.write_byte_wait(bytes);
+        let node = amount.objects * (self.create.work + self.own(c::RESTORE_SECS_OBJECT))
             + bytes
                 * (self.each_byte(self.decompress)
                     + self.each_byte(self.digest)

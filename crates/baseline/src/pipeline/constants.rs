@@ -29,9 +29,9 @@ pub(super) const SERVER_SECS_PACKED_BYTE: f64 = 1.2e-9;
 /// Copying a byte.
 pub(super) const COPY_SECS_BYTE: f64 = 0.1e-9;
 
-/// Processor time of a restore for each file beside making it, and for each byte beside
+/// Processor time of a restore for each object beside making it, and for each byte beside
 /// decompressing and digesting it.
-pub(super) const RESTORE_SECS_FILE: f64 = 8e-6;
+pub(super) const RESTORE_SECS_OBJECT: f64 = 8e-6;
 pub(super) const RESTORE_SECS_BYTE: f64 = 0.3e-9;
 pub(super) const RESTORE_SERVER_SECS_OBJECT: f64 = 2e-6;
 

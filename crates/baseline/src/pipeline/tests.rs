@@ -213,6 +213,17 @@ fn the_range_of_a_restore_has_what_came() {
 }
 
 #[test]
+fn a_restore_makes_directories_too() {
+    let few = facts();
+    let more = 1e6;
+    let many =
+        Facts { objects: few.objects + more, directories: few.directories + more, ..few.clone() };
+    let [few, many] = [few, many].map(|facts| predicted(&facts, Work::Restore).secs.likely);
+    let each = (many - few) / more;
+    assert!((10e-6..20e-6).contains(&each), "{each}");
+}
+
+#[test]
 fn threads_that_are_never_short_of_work_wait_for_no_disk() {
     let busy = Cost::of(100.0, 1.0, 1.8, 2.0);
     assert!(busy.wait == 0.0 && (busy.work - 0.009).abs() < 1e-12, "{busy:?}");
