@@ -350,6 +350,14 @@ impl Measurement<'_> {
         self.watch.begin("making files", self.plan.creation());
         let creation = creation::measure(&path, self.plan.creation(), &is_stopped);
         let name = shown(&path);
+        let device = Device::of(&path);
+        if disk.is_ok() && device.as_ref().is_some_and(Device::is_cached_file) {
+            self.remarks.push(format!(
+                "The disk of {name} is a file that is read through the page cache; the figures of \
+                 its disk are in part those of the memory, so an image may take longer than \
+                 predicted."
+            ));
+        }
         let disk = disk.map_err(|error| {
             self.remarks.push(format!(
                 "The disk of {name} was not measured: {error}. The predictions of image backups \
@@ -369,7 +377,7 @@ impl Measurement<'_> {
             ));
         }
         let file_system = file_system(&path).unwrap_or_default();
-        let device = Device::of(&path).and_then(|device| device.name());
+        let device = device.and_then(|device| device.name());
         Place {
             path: name,
             file_system,

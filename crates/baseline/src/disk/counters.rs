@@ -41,6 +41,15 @@ impl Device {
         bytes(&fs::read_to_string(self.0.join("size")).ok()?)
     }
 
+    /// Returns true if the device is a file that the kernel reads through the page cache: a loop
+    /// device, or a part of one, without direct reads.
+    pub(crate) fn is_cached_file(&self) -> bool {
+        let direct = ["loop/dio", "../loop/dio"].map(|file| self.0.join(file));
+        direct
+            .iter()
+            .any(|file| fs::read(file).is_ok_and(|says| says.starts_with(b"0")))
+    }
+
     /// Returns the name of the device, as `sda1`.
     pub(crate) fn name(&self) -> Option<String> {
         // The folder is a link to the one that has the device's name.
@@ -68,6 +77,20 @@ mod tests {
     fn the_size_is_in_sectors() {
         assert_eq!(bytes("8388608\n"), Some(4 << 30));
         assert_eq!((bytes(""), bytes("18446744073709551615")), (None, None));
+    }
+
+    #[test]
+    fn a_file_behind_a_loop_device_is_cached_unless_it_is_read_directly() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let is_cached = |device: &str| Device(folder.path().join(device)).is_cached_file();
+        fs::create_dir_all(folder.path().join("loop0/loop")).expect("made");
+        fs::create_dir_all(folder.path().join("loop0/loop0p1")).expect("made");
+        fs::create_dir_all(folder.path().join("sda")).expect("made");
+        for (direct, expected) in [("0\n", true), ("1\n", false)] {
+            fs::write(folder.path().join("loop0/loop/dio"), direct).expect("written");
+            assert_eq!(["loop0", "loop0/loop0p1"].map(is_cached), [expected; 2]);
+        }
+        assert!(!is_cached("sda"));
     }
 
     #[test]
