@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::fio::FioError;
 pub use self::fio::{Latency, Percentiles};
+use crate::walks;
 
 /// Queue depths of the random reads.
 pub const DEPTHS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -96,6 +97,8 @@ pub(crate) enum DiskError {
     File { folder: String, error: io::Error },
     #[error("{folder} has too little free space for a file of {} MiB", FILE_BYTES_MIN >> 20)]
     NoSpace { folder: String },
+    #[error("cannot drop the caches of this machine: {0}")]
+    Caches(io::Error),
     #[error(transparent)]
     Fio(#[from] FioError),
 }
@@ -106,6 +109,9 @@ pub(crate) struct Order<'a> {
     pub(crate) file_bytes: u64,
     /// Time of each job.
     pub(crate) each: Duration,
+    /// True to drop the caches of the machine before the stream that is read. A file behind a loop
+    /// device would come from memory, even if fio reads past the page cache.
+    pub(crate) cold: bool,
     pub(crate) is_stopped: &'a (dyn Fn() -> bool + Sync),
     /// Called when a job begins, with its name.
     pub(crate) begins: &'a (dyn Fn(&str) + Sync),
@@ -141,6 +147,9 @@ pub(crate) fn measure(folder: &Path, order: &Order<'_>) -> Result<DiskRates, Dis
             latency: done.latency,
         })
     };
+    if order.cold {
+        walks::drop_caches().map_err(DiskError::Caches)?;
+    }
     let read = stream(fio::Pattern::Read, "reading a stream")?;
     let write = stream(fio::Pattern::Write, "writing a stream")?;
     Ok(DiskRates { fio, file_bytes: target.bytes, direct, random_reads, read, write })

@@ -343,6 +343,7 @@ impl Measurement<'_> {
         let order = disk::Order {
             file_bytes: self.plan.disk_file_bytes(),
             each,
+            cold: self.plan.cold,
             is_stopped: &is_stopped,
             begins: &|job| self.watch.begin(&format!("disk: {job}"), each),
         };
