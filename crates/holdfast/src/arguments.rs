@@ -20,6 +20,8 @@ use crate::spelling;
 const FOREIGN: &str = "dsmadmc";
 /// Group of the commands of administrators.
 const ADMINISTRATION: &str = "holdfast admin";
+/// Group of the commands for the policy of a domain.
+const POLICY: &str = "holdfast admin policy";
 /// Command that takes the command for nodes after `--`.
 const AT_NODES: &str = "holdfast admin run";
 /// Maximum number of commands that a hint names for a word that is a command elsewhere.
@@ -110,7 +112,9 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
     let help = format!("try '{command} --help'");
     let suggested = match unknown_command(error) {
         Some(word) => command_meant(word, &whole, (&command, definition), after),
-        None => similar_value(error).or_else(|| missing_dashes(error, &command, words)),
+        None => similar_value(error)
+            .or_else(|| missing_dashes(error, &command, words))
+            .or_else(|| domain_by_option(error, &command, definition)),
     };
     let hint = match suggested {
         Some(suggestion) if suggestion.ends_with('?') => suggestion,
@@ -127,6 +131,23 @@ fn missing_dashes(error: &clap::Error, command: &str, words: &[OsString]) -> Opt
     let hint = "put -- before the command, as in 'holdfast admin run web-01 -- backup /etc'";
     let applies = is_missing && command == AT_NODES && !words.iter().any(|word| word == "--");
     applies.then(|| hint.to_owned())
+}
+
+/// Returns the hint for a name after a command for the whole policy of a domain, which takes none.
+fn domain_by_option(
+    error: &clap::Error,
+    command: &str,
+    definition: &clap::Command,
+) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_name = error.kind() == ErrorKind::UnknownArgument && !word.starts_with('-');
+    let is_of_whole = command.starts_with(POLICY) && definition.get_positionals().next().is_none();
+    (is_name && is_of_whole).then(|| {
+        format!(
+            "it takes all classes of one domain, which follows --domain, as in '{command} --domain \
+             STANDARD'; 'holdfast admin domain list' lists the domains"
+        )
+    })
 }
 
 /// Divides `words` at the unknown name of a command that the error is about. Words after it can
@@ -251,12 +272,12 @@ fn first_paragraph(text: &str) -> String {
 }
 
 /// Returns the hint for `word`, which is no command in the group with this name and definition:
-/// what the word of another program means, the command of an object that stands after its act, the
-/// command of the group that another word for the same act names, the group itself if it lists, the
-/// command of the group that has the word as its plural, otherwise commands of this name elsewhere,
-/// the commands that the word abbreviates, or the one to which it, or its singular, is similar. The
-/// last are commands elsewhere of which the word is the plural or the beginning, or to which it is
-/// similar. `after` has the words after the unknown one.
+/// what to do if no command does it, what the word of another program means, the command of an
+/// object that stands after its act, the command of the group that another word for the same act
+/// names, the group itself if it lists, the command of the group that has the word as its plural,
+/// otherwise commands of this name elsewhere, the commands that the word abbreviates, or the one to
+/// which it, or its singular, is similar. The last are commands elsewhere of which the word is the
+/// plural or the beginning, or to which it is similar. `after` has the words after the unknown one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,
@@ -265,6 +286,9 @@ fn command_meant(
 ) -> Option<String> {
     let question = |names: &[String]| format!("did you mean {}?", quoted(names, " or "));
     let lines = |meant: &[&str]| meant.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
+    if let Some(advice) = words::advice(named, word) {
+        return Some(advice.to_owned());
+    }
     if let Some(meant) = words::meant_by(named, word) {
         return Some(question(&lines(meant)));
     }

@@ -100,6 +100,11 @@ const REFUSED: &[&str] = &[
     "enroll localhost",
     "admin --server /srv node add bert --expires soon",
     "backup /home --quiet --verbose",
+    "admin halt",
+    "server stop",
+    "admin reclamation",
+    "admin policy show STANDARD",
+    "admin policy diff --domain LONG STANDARD",
 ];
 
 #[test]
@@ -121,6 +126,7 @@ fn an_act_before_its_object_is_understood() {
         ("add node bert", "holdfast admin node add"),
         ("admin server list", "holdfast admin servers"),
         ("admin actlog", "holdfast admin log"),
+        ("admin accept date", "holdfast admin expire --confirm-clock"),
         ("admin node token bert", "holdfast admin node add --again"),
         ("hsm unmigrate /data/a", "holdfast hsm recall"),
         ("unarchive /data/a", "holdfast retrieve"),

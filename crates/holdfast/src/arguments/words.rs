@@ -43,7 +43,13 @@ const FOREIGN_WORDS: &[ForeignWord] = &[
     foreign(NAME, "start", &["holdfast server run", "holdfast agent run"]),
     foreign(NAME, "unarchive", &["holdfast retrieve"]),
     foreign(NAME, "version", &["holdfast --version"]),
+    foreign("holdfast admin", "accept", &["holdfast admin expire --confirm-clock"]),
     foreign("holdfast admin", "actlog", &["holdfast admin log"]),
+    foreign(
+        "holdfast admin",
+        "reclamation",
+        &["holdfast admin reclaim", "holdfast admin volume reclaim"],
+    ),
     foreign("holdfast admin", "server", &["holdfast admin servers"]),
     foreign("holdfast admin node", "token", &["holdfast admin node add --again"]),
     foreign("holdfast agent", "start", &["holdfast agent run"]),
@@ -77,6 +83,18 @@ pub(super) fn object_meant(word: &str) -> Option<&'static str> {
 pub(super) fn meant_by(after: &str, word: &str) -> Option<&'static [&'static str]> {
     let of = |known: &&ForeignWord| known.after == after && known.word == word;
     FOREIGN_WORDS.iter().find(of).map(|known| known.meant)
+}
+
+/// Returns what to do if `word`, after the command `after`, asks for what no command does.
+pub(super) fn advice(after: &str, word: &str) -> Option<&'static str> {
+    let is_end_of_server = match after {
+        "holdfast server" => ["halt", "shutdown", "stop"].contains(&word),
+        "holdfast admin" => ["halt", "shutdown"].contains(&word),
+        _ => false,
+    };
+    is_end_of_server.then_some(
+        "stop a server by its service manager ('systemctl stop holdfast-server') or by SIGTERM",
+    )
 }
 
 /// Returns the words of other programs that [`meant_by`] knows after the command `after`.
