@@ -1,12 +1,15 @@
-//! Agents and a server that are killed at random, while each node runs a command and backs up each
-//! minute. No event is lost, none runs twice, and what was backed up can be restored.
+//! Agents, keepers of tasks and a server that are killed at random, while each node runs a command
+//! and backs up each minute. No event is lost, none runs twice, and what was backed up can be
+//! restored. Nobody knows how the task of a keeper ended that was killed, and only of such events
+//! the end is uncertain.
 //!
 //! | variable | default | meaning |
 //! |---|---|---|
 //! | `HOLDFAST_FLEET_NODES` | 5 | number of nodes with agents |
-//! | `HOLDFAST_FLEET_SECS` | 60 | time for which agents and the server die, in seconds |
+//! | `HOLDFAST_FLEET_SECS` | 60 | time for which processes die, in seconds |
 //! | `HOLDFAST_FLEET_SEED` | the time | seed of the random choices |
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +19,7 @@ use e2e::harness::{Node, Process, Server};
 use e2e::nasty::Random;
 use e2e::scratch::Scratch;
 use jiff::Timestamp;
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use super::{events, lines, state, wait_until};
@@ -73,6 +77,82 @@ impl GrowingTree {
     }
 }
 
+/// An event whose keeper was killed: its node, and the name of its folder there.
+type CutOff = (String, String);
+
+/// The keepers of tasks that are killed.
+#[derive(Default)]
+struct Keepers {
+    killed: BTreeSet<CutOff>,
+}
+
+impl Keepers {
+    /// Kills the keeper of one task that is under way at `nodes`, if there is one. The task is not
+    /// killed: a shell command goes on, and the kernel interrupts a backup.
+    fn kill_one(&mut self, nodes: &[Node], random: &mut Random) {
+        let mut living: Vec<(CutOff, Pid)> = nodes.iter().flat_map(keepers).collect();
+        living.retain(|(event, _)| !self.killed.contains(event));
+        if living.is_empty() {
+            return;
+        }
+        let count = u32::try_from(living.len()).expect("a small number");
+        let (event, keeper) = living.swap_remove(random.below(count) as usize);
+        // Its task may have ended meanwhile.
+        if rustix::process::kill_process(keeper, Signal::KILL).is_ok() {
+            self.killed.insert(event);
+        }
+    }
+
+    /// Checks that the server knows each event whose keeper was killed.
+    fn check_known(&self, server: &Server) {
+        assert!(!self.killed.is_empty(), "no keeper was killed");
+        let mut known = BTreeSet::new();
+        for schedule in [COMMANDS, BACKUPS] {
+            for event in events(server, &["--schedule", schedule]) {
+                let node = event["node"].as_str().expect("a name").to_owned();
+                known.insert((node, folder_name(schedule, &event)));
+            }
+        }
+        let lost: Vec<&CutOff> = self.killed.difference(&known).collect();
+        assert!(lost.is_empty(), "events are lost: {lost:?}");
+    }
+
+    fn has_killed(&self, node: &Node, schedule: &str, event: &Value) -> bool {
+        self.killed.contains(&(node.name.clone(), folder_name(schedule, event)))
+    }
+}
+
+/// Returns the keepers of the tasks that are under way at a node, with their events.
+fn keepers(node: &Node) -> Vec<(CutOff, Pid)> {
+    let folders = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let mut found = Vec::new();
+    for event in folders(&node.home().join("agent/events")) {
+        let name = event.file_name().and_then(|name| name.to_str()).expect("is text").to_owned();
+        let keeper = folders(&event).iter().find_map(|attempt| keeper_of(attempt));
+        found.extend(keeper.map(|keeper| ((node.name.clone(), name), keeper)));
+    }
+    found
+}
+
+/// Returns the keeper of an attempt, if it lives and has not recorded the end.
+fn keeper_of(attempt: &Path) -> Option<Pid> {
+    let begun = fs::read_to_string(attempt.join("begun")).ok()?;
+    let (pid, began) = begun.trim().split_once(' ')?;
+    // Another process may have the number by now.
+    let is_it = sys::process::began(pid.parse().ok()?) == Some(began.parse().ok()?);
+    let has_ended = attempt.join("outcome.json").try_exists().ok()?;
+    let pid = Pid::from_raw(pid.parse().ok()?)?;
+    (is_it && !has_ended).then_some(pid)
+}
+
+/// Returns the name of an event's folder at its node.
+fn folder_name(schedule: &str, event: &Value) -> String {
+    format!("{}-{schedule}", time(event, "planned").as_microsecond())
+}
+
 fn define(server: &Server, name: &str, action: &str, object: &str) {
     let define = ["schedule", "define", name, "--action", action, "--object", object];
     let timing = ["--every", "1m", "--window", "1m", "--spread", "25"];
@@ -101,6 +181,7 @@ fn no_event_is_lost_or_runs_twice_and_everything_is_restorable() {
     let count = usize::try_from(count).expect("a small number");
     let nodes: Vec<Node> = (0..count).map(|number| enrol(&server, number)).collect();
     let mut agents: Vec<Process> = nodes.iter().map(Node::spawn_agent).collect();
+    let mut keepers = Keepers::default();
     let end = clock::now() + Duration::from_secs(secs);
     while clock::now() < end {
         tree.grow();
@@ -108,6 +189,9 @@ fn no_event_is_lost_or_runs_twice_and_everything_is_restorable() {
         let victim = random.below(u32::try_from(count).expect("a small number")) as usize;
         agents.remove(victim).kill9();
         agents.insert(victim, nodes[victim].spawn_agent());
+        if keepers.killed.is_empty() || random.below(2) == 0 {
+            keepers.kill_one(&nodes, &mut random);
+        }
         if random.below(5) == 0 {
             server.kill9();
             clock::pause(Duration::from_millis(u64::from(random.below(4000))));
@@ -129,8 +213,10 @@ fn no_event_is_lost_or_runs_twice_and_everything_is_restorable() {
         let open = ["pending", "started", "in-progress", "restarted", "severed"];
         events(&server, &[]).iter().all(|event| !open.contains(&state(event)))
     });
-    check_commands(&server, &nodes, &runs);
-    check_backups(&server, &nodes, &tree, &scratch.folder("restored"));
+    keepers.check_known(&server);
+    check_commands(&server, &nodes, &runs, &keepers);
+    check_backups(&server, &nodes, &keepers);
+    check_restores(&server, &nodes, &tree, &scratch.folder("restored"));
 }
 
 fn time(event: &Value, key: &str) -> Timestamp {
@@ -139,36 +225,53 @@ fn time(event: &Value, key: &str) -> Timestamp {
 }
 
 /// Compares the events of all nodes with what their commands have written.
-fn check_commands(server: &Server, nodes: &[Node], runs: &Path) {
+fn check_commands(server: &Server, nodes: &[Node], runs: &Path, keepers: &Keepers) {
     for node in nodes {
         let written = lines(&runs.join(&node.name));
         let mut once = written.clone();
         once.sort();
         once.dedup();
         assert_eq!(once.len(), written.len(), "{}: an event ran twice: {written:?}", node.name);
-        let mut completed = Vec::new();
+        let (mut completed, mut uncertain) = (Vec::new(), Vec::new());
         for event in events(server, &["--schedule", COMMANDS, "--node", &node.name]) {
             let planned = time(&event, "planned").as_microsecond().to_string();
+            let is_cut_off = keepers.has_killed(node, COMMANDS, &event);
             match state(&event) {
                 "completed" => completed.push(planned),
-                "missed" => assert!(!written.contains(&planned), "{event}"),
+                // The keeper may have died before its command wrote.
+                "uncertain" if is_cut_off => uncertain.push(planned),
+                "missed" => assert!(!is_cut_off && !written.contains(&planned), "{event}"),
                 other => panic!("{}: {other}: {event}", node.name),
             }
         }
         completed.sort();
+        once.retain(|planned| !uncertain.contains(planned));
         assert_eq!(completed, once, "{}: each run has an event", node.name);
+    }
+}
+
+/// Checks that each backup has been made, missed, or cut off with its keeper.
+fn check_backups(server: &Server, nodes: &[Node], keepers: &Keepers) {
+    for node in nodes {
+        for event in events(server, &["--schedule", BACKUPS, "--node", &node.name]) {
+            let is_cut_off = keepers.has_killed(node, BACKUPS, &event);
+            match state(&event) {
+                "completed" => {}
+                "uncertain" => assert!(is_cut_off, "{}: {event}", node.name),
+                "missed" => assert!(!is_cut_off, "{}: {event}", node.name),
+                other => panic!("{}: {other}: {event}", node.name),
+            }
+        }
     }
 }
 
 /// Restores what each node has backed up: at least what was there when its last backup began that
 /// the server counts as completed.
-fn check_backups(server: &Server, nodes: &[Node], tree: &GrowingTree, restored: &Path) {
+fn check_restores(server: &Server, nodes: &[Node], tree: &GrowingTree, restored: &Path) {
     for node in nodes {
-        let all = events(server, &["--schedule", BACKUPS, "--node", &node.name]);
-        let is_over = |event: &Value| ["completed", "missed"].contains(&state(event));
-        assert!(all.iter().all(is_over), "{}: {all:?}", node.name);
-        let completed = all.iter().filter(|event| state(event) == "completed");
-        let last = completed.map(|event| time(event, "started")).max();
+        let of_node = ["--schedule", BACKUPS, "--node", &node.name, "--state", "completed"];
+        let completed = events(server, &of_node);
+        let last = completed.iter().map(|event| time(event, "started")).max();
         let last = last.expect("each node has backed up");
         node.verify().expect(&[0]);
         let out = restored.join(&node.name);
