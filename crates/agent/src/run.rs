@@ -372,7 +372,7 @@ impl Agent {
             self.take_settings(line);
             let begun = self.begin(start);
             if let Err(error) = &begun
-                && self.record_of(start).is_none()
+                && !self.is_recorded(start)
             {
                 self.tell_obstacle(&due, error, line);
             }
@@ -413,6 +413,11 @@ impl Agent {
         self.records.iter().find(|record| {
             record.claim.schedule == start.schedule && record.claim.planned == start.planned.0
         })
+    }
+
+    /// Returns true if the attempt is recorded, and so has begun.
+    fn is_recorded(&self, start: &Start) -> bool {
+        self.record_of(start).is_some_and(|record| record.attempt >= start.attempt)
     }
 
     /// Returns true if an administrator has paused the event. It begins once it is resumed.

@@ -220,8 +220,12 @@ pub trait Schedules {
     fn close_events(&self, now: ServerTime) -> Result<usize, CatalogError>;
 
     /// Records the reasons why nobody begins these events, which are given by their numbers. Events
-    /// that are not pending any more are passed over.
-    fn explain_events(&self, reasons: &[(u64, String)]) -> Result<(), CatalogError>;
+    /// that are not in this state any more are passed over.
+    fn explain_events(
+        &self,
+        state: EventState,
+        reasons: &[(u64, String)],
+    ) -> Result<(), CatalogError>;
 
     /// Records a report, which may be overtaken or have come before. An event of a node that was
     /// removed is not recorded.

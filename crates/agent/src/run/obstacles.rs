@@ -1,8 +1,9 @@
-//! Obstacles that keep this machine from beginning events, such as a full disk. The server is told
-//! of them.
+//! Obstacles that keep this machine from beginning events and further attempts of them, such as a
+//! full disk. The server is told of them.
 //!
-//! An obstacle is no report: an event that does not begin has no record, and its state is the
-//! server's to tell. The server shows the obstacle as the reason, also of an event that is missed.
+//! An obstacle is no report: an attempt that does not begin has no record, and the state of its
+//! event is the server's to tell. The server shows the obstacle as the reason, also of an event
+//! that is missed, and after the reason of an attempt that has failed.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ impl Obstacles {
 impl Agent {
     /// Tells the server that none of these attempts, which are due, can be recorded.
     pub(super) fn tell_obstacle(&mut self, due: &[Start], error: &io::Error, line: &Line) {
-        let new = due.iter().filter(|start| self.record_of(start).is_none());
+        let new = due.iter().filter(|start| !self.is_recorded(start));
         let events: Vec<EventName> = new
             .map(|start| EventName { schedule: start.schedule.clone(), planned: start.planned })
             .collect();

@@ -281,11 +281,15 @@ pub(super) fn close(sql: &dyn Sql, now: ServerTime) -> Result<usize, CatalogErro
     sql.execute(update, params![state_code(missed), now.0, pending, now.0])
 }
 
-pub(super) fn explain(sql: &dyn Sql, reasons: &[(u64, String)]) -> Result<(), CatalogError> {
+pub(super) fn explain(
+    sql: &dyn Sql,
+    state: EventState,
+    reasons: &[(u64, String)],
+) -> Result<(), CatalogError> {
     let update = "UPDATE scheduled_event SET reason = ? WHERE id = ? AND state = ?";
-    let pending = state_code(EventState::Pending);
+    let state = state_code(state);
     for (number, reason) in reasons {
-        sql.execute(update, params![reason, number, pending])?;
+        sql.execute(update, params![reason, number, state])?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use model::{DomainId, NodeId, ServerTime};
 use policy::schedule::Occurrence;
+use policy::schedule::event::EventState;
 
 use super::{Engine, Row, Sql, nodes, params, require, require_new, scheduled_events};
 use crate::{
@@ -92,9 +93,13 @@ impl<E: Engine> Schedules for E {
         self.write(move |sql| scheduled_events::close(sql, now))
     }
 
-    fn explain_events(&self, reasons: &[(u64, String)]) -> Result<(), CatalogError> {
+    fn explain_events(
+        &self,
+        state: EventState,
+        reasons: &[(u64, String)],
+    ) -> Result<(), CatalogError> {
         let reasons = reasons.to_vec();
-        self.write(move |sql| scheduled_events::explain(sql, &reasons))
+        self.write(move |sql| scheduled_events::explain(sql, state, &reasons))
     }
 
     fn report_event(&self, report: &EventReport) -> Result<(), CatalogError> {

@@ -20,6 +20,8 @@ use crate::store::Store;
 const TASK_WINDOW_MINUTES: u32 = 1440;
 /// Time for which a schedule of one action is kept after its window, in minutes.
 const ONCE_KEPT_MICROS: i64 = 7 * 86_400_000_000;
+/// Words before what keeps a node from a further attempt.
+const NO_FURTHER: &str = "no further attempt begins: ";
 /// Maximum number of nodes that the audit trail names for an action.
 const NODES_NAMED: usize = 10;
 /// Maximum length of the objects and options of an action in the audit trail, in characters.
@@ -58,15 +60,30 @@ fn plausible(report: EventReport, now: ServerTime) -> EventReport {
     EventReport { at, began, paused, ..report }
 }
 
-/// Records what keeps a node from beginning an event. Only the reason of an event that is pending
-/// changes, so that it cannot hide what becomes of the event: a report of the node brings a reason
-/// of its own.
-pub fn note_obstacle(store: &Store, key: &EventKey, reason: &str) -> Result<(), StoreError> {
+/// Records what keeps a node from beginning an event, or a further attempt of it. It cannot hide
+/// what becomes of the event: only a reason changes, it follows that of an attempt that has failed,
+/// and each report of the node brings a reason of its own.
+pub fn note_obstacle(store: &Store, key: &EventKey, told: &str) -> Result<(), StoreError> {
     let Some((event, _)) = store.catalog.scheduled_event(key)? else { return Ok(()) };
-    if event.state == EventState::Pending && event.reason != reason {
-        store.catalog.explain_events(&[(event.number, reason.to_owned())])?;
+    let reason = match event.state {
+        EventState::Pending => told.to_owned(),
+        EventState::Failed | EventState::Uncertain => with_obstacle(&event.reason, told),
+        _ => return Ok(()),
+    };
+    if event.reason != reason {
+        store.catalog.explain_events(event.state, &[(event.number, reason)])?;
     }
     Ok(())
+}
+
+/// Returns the reason `known` of the last attempt, followed by what keeps the node from another
+/// one. What the node has told of that before is left out.
+fn with_obstacle(known: &str, told: &str) -> String {
+    let ended = known.find(NO_FURTHER).map_or(known, |at| &known[..at]);
+    match ended.trim_end_matches("; ") {
+        "" => format!("{NO_FURTHER}{told}"),
+        ended => format!("{ended}; {NO_FURTHER}{told}"),
+    }
 }
 
 /// Records that the connection to `node` was lost.

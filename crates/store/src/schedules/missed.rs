@@ -26,7 +26,8 @@ pub(super) fn explain(store: &Store, now: ServerTime) -> Result<(), StoreError> 
     let witness = Witness::read(store, &missed)?;
     for batch in missed.chunks(BATCH) {
         let reason = |event: &ScheduledEvent| (event.number, witness.reason(event));
-        store.catalog.explain_events(&batch.iter().map(reason).collect::<Vec<_>>())?;
+        let reasons: Vec<_> = batch.iter().map(reason).collect();
+        store.catalog.explain_events(EventState::Pending, &reasons)?;
     }
     Ok(())
 }

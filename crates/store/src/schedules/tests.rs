@@ -289,6 +289,54 @@ fn what_keeps_a_node_from_beginning_is_the_reason_until_it_begins() {
     assert_eq!(event(&begun).state, EventState::Completed);
 }
 
+/// Of a node with a full disk, the server said only how the attempt before had ended.
+#[test]
+fn what_keeps_a_node_from_a_further_attempt_follows_the_reason_of_the_last_one() {
+    let server = TestServer::new();
+    let store = &*server.store;
+    let node = add_node(store, "full");
+    add(store, "hourly", &hourly("incremental"), "anna").expect("is added");
+    associate(store, "hourly", &[Follower::Node(node.id)], "anna").expect("is associated");
+    let mut timetable = Timetable::default();
+    for minute in [-1, 0] {
+        tick(store, &mut timetable, next_hour(minute)).expect("looks");
+    }
+    let event = || events(store).remove(0);
+    let report = |attempt, phase, reason: &str| {
+        let ScheduledEvent { key, opens, closes, .. } = event();
+        let report = EventReport {
+            occurrence: Occurrence { planned: key.planned, opens, closes },
+            key,
+            report: Report { attempt, phase },
+            at: next_hour(1),
+            began: None,
+            paused: None,
+            reason: reason.to_owned(),
+            session: String::new(),
+            log: Vec::new(),
+        };
+        store.catalog.report_event(&report).expect("is recorded");
+    };
+    let reason_after = |told: &str| {
+        note_obstacle(store, &event().key, told).expect("is noted");
+        event().reason
+    };
+    report(1, Phase::Ended(12), "ended with code 3");
+    for told in ["the disk is full", "the disk cannot be written", "the disk is full"] {
+        let expected = format!("ended with code 3; no further attempt begins: {told}");
+        assert_eq!(reason_after(told), expected);
+    }
+    let failed = event();
+    assert_eq!((failed.state, failed.code, failed.attempt), (EventState::Failed, Some(12), 1));
+    report(2, Phase::Began, "");
+    assert_eq!(reason_after("full"), "", "it has begun");
+    report(2, Phase::Interrupted, "");
+    assert_eq!(reason_after("full"), "no further attempt begins: full");
+    report(2, Phase::Ended(0), "");
+    assert_eq!(reason_after("full"), "", "it is done");
+    assert_eq!(event().state, EventState::Completed);
+}
+
 /// The agent was said not to have begun an event for which nobody asked any more.
 #[test]
 fn a_missed_event_of_a_schedule_that_was_taken_back_says_so() {

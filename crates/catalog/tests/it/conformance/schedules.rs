@@ -205,7 +205,7 @@ pub(crate) fn events_are_opened_reported_and_closed(engine: &dyn Engine) {
         .iter()
         .map(|event| (event.number, "nobody came".to_owned()))
         .collect();
-    catalog.explain_events(&reasons).expect("are explained");
+    catalog.explain_events(EventState::Pending, &reasons).expect("are explained");
     assert_eq!(listed(at(100))[0].reason, "nobody came");
     assert_ne!(nightly(&*catalog, node).reason, "nobody came", "the node has begun it");
     assert_eq!(catalog.close_events(at(109)).expect("are closed"), 1);
@@ -219,6 +219,9 @@ pub(crate) fn events_are_opened_reported_and_closed(engine: &dyn Engine) {
         (EventState::Failed, Some(12), Some(at(120)))
     );
     assert_eq!((&*failed.reason, &*failed.report), ("reason 120", "session 120"));
+    let further = [(failed.number, "no room".to_owned())];
+    catalog.explain_events(EventState::Failed, &further).expect("is explained");
+    assert_eq!(nightly(&*catalog, node).reason, "no room");
     report(&*catalog, node, 2, Phase::Began, 130);
     let again = nightly(&*catalog, node);
     assert_eq!((again.state, again.attempt, again.code), (EventState::Restarted, 2, None));

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::time::Duration;
 
 use e2e::harness::{Node, Server};
 use e2e::scratch::Scratch;
@@ -121,6 +122,40 @@ fn an_event_that_cannot_be_recorded_tells_why_and_begins_later() {
     fs::remove_file(&records).unwrap();
     wait_until("the event ends", || state(&event()) == "completed");
     assert!(!is_told(), "{}", event());
+}
+
+/// Such an event stayed failed, and nothing said why no further attempt was made.
+#[test]
+fn a_further_attempt_that_cannot_be_recorded_tells_why_and_begins_later() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let node = Node::enrol(&server, "web-01");
+    let file = scratch.join("runs");
+    let command = format!("echo run >> {0}; test $(wc -l < {0}) = 2", file.display());
+    let start = jiff::Timestamp::now() + Duration::from_secs(5);
+    let start = start.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    let define = ["schedule", "define", "once", "--action", "command", "--object", &command];
+    let timing = ["--every", "4h", "--start", &start, "--window", "1h", "--spread", "0"];
+    let retries = ["--zone", "UTC", "--retries", "2", "--retry-pause", "1m"];
+    server.admin(&[&define[..], &timing, &retries].concat());
+    server.admin(&["schedule", "associate", "once", "--node", "web-01"]);
+    let _agent = node.spawn_agent();
+    let event = || events(&server, &[]).into_iter().next();
+    let is_in = |expected: &str| event().is_some_and(|one| state(&one) == expected);
+    wait_until("the first attempt fails", || is_in("failed"));
+    // A file takes the place of the folder of the next attempt, as a full disk takes its room.
+    let records = node.home().join("agent/events");
+    let record = fs::read_dir(&records).unwrap().next().expect("a record").unwrap().path();
+    let obstacle = record.join("attempt-2");
+    fs::write(&obstacle, b"").unwrap();
+    let reason = || event().expect("exists")["reason"].as_str().unwrap_or_default().to_owned();
+    let told = "; no further attempt begins: the agent cannot record that the event begins";
+    wait_until("the reason is told", || reason().contains(told));
+    assert!(reason().starts_with("ended with code 1; "), "{}", reason());
+    assert!(is_in("failed"));
+    fs::remove_file(&obstacle).unwrap();
+    wait_until("the second attempt ends", || is_in("completed"));
+    assert_eq!((reason().as_str(), lines(&file).len()), ("", 2));
 }
 
 /// An agent with one file on a bad sector did not start, or began nothing any more.
