@@ -297,6 +297,11 @@ fn a_backup_of_the_pool_of_its_own_server_warns_once() {
     let further = statement(&second);
     assert_eq!(warned(&further, around, &["--dry-run"]), 1);
     assert_eq!(warned(&further, &scene.tree, &["--dry-run"]), 0);
+    // Nor were the volumes of a library in a folder.
+    let tapes = scene.add_library("2M");
+    scene.add_tape(&[]);
+    let of_tapes = statement(&tapes.canonicalize().unwrap());
+    assert_eq!(warned(&of_tapes, around, &["--dry-run"]), 1);
     set_list(&scene, &format!("{line}\n{further}\n"));
     assert_eq!(warned(&line, around, &["--dry-run"]), 0);
     assert_eq!(warned(&further, around, &["--dry-run"]), 0);

@@ -258,7 +258,7 @@ pub fn recover(
     hold::hold(folder).map_err(disk(&folder.join(HOLD_FILE)))?;
     let mut rebuilt = remake_catalog(folder, &file.config, &rows, &secrets)?;
     // If the new catalogue cannot be used after all, 'rebuild-catalog' finds the pools here.
-    keep_pools(folder, &rows).map_err(disk(folder))?;
+    keep_pools(folder, &rows, &[]).map_err(disk(folder))?;
     // The configuration is written last, because a folder without a configuration is not a server.
     file.config.store(folder).map_err(disk(&folder.join(CONFIG_FILE)))?;
     survey(folder, &file.config, ownership, &mut rebuilt)?;

@@ -96,7 +96,7 @@ pub fn lock(store: &Store) -> Result<(), OpenError> {
 /// Opens the pools that the catalogue names, and closes all others.
 pub fn reload(store: &Store) -> Result<(), StoreError> {
     let rows = store.catalog.pools()?;
-    if let Err(error) = keep_pools(&store.folder, &rows) {
+    if let Err(error) = keep_pools(&store.folder, &rows, &store.catalog.libraries()?) {
         tracing::warn!(%error, "the list of pools in the server's folder cannot be written");
     }
     let specs = specs(&rows, &store.folder, store.stores()).map_err(unusable)?;

@@ -3,13 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use catalog::PoolRow;
+use catalog::{LibraryRow, PoolRow};
 use data_encoding::HEXLOWER;
 use model::PoolId;
 use serde::{Deserialize, Serialize};
 
 use super::first::{FIRST, first_row};
 use crate::folder::config::{Config, POOLS_FILE, pool_folder};
+use crate::volumes::holdings::library_of;
+use crate::volumes::site::is_same;
 
 /// A pool in the list.
 #[derive(Clone, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub(crate) struct PoolEntry {
 
 #[derive(Serialize, Deserialize)]
 struct PoolList {
+    /// Folders of libraries that have pools. Only the server may read them from the catalogue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    library_folders: Vec<String>,
     pools: Vec<PoolEntry>,
 }
 
@@ -66,28 +71,44 @@ pub(crate) fn rows(pools: &[PoolEntry], config: &Config) -> Option<Vec<PoolRow>>
         .collect()
 }
 
-/// Writes the list of pools beside the catalogue.
-pub(crate) fn keep_pools(folder: &Path, rows: &[PoolRow]) -> io::Result<()> {
-    let list = PoolList { pools: rows.iter().map(PoolEntry::of).collect() };
+/// Writes the list of pools beside the catalogue, with the folders of those of `libraries` that
+/// have pools.
+pub(crate) fn keep_pools(
+    folder: &Path,
+    rows: &[PoolRow],
+    libraries: &[LibraryRow],
+) -> io::Result<()> {
+    let has_pool = |library: &&LibraryRow| {
+        let mut names = rows.iter().filter_map(|row| library_of(&row.url));
+        names.any(|name| is_same(name, &library.name))
+    };
+    let in_use = libraries.iter().filter(has_pool);
+    let list = PoolList {
+        library_folders: in_use.filter_map(|library| library.folder.clone()).collect(),
+        pools: rows.iter().map(PoolEntry::of).collect(),
+    };
     let text = toml::to_string(&list).map_err(io::Error::other)?;
     sys::durable::write(&folder.join(POOLS_FILE), text.as_bytes(), 0o600)
 }
 
 /// Reads the list of pools beside the catalogue. Returns `None` if the list is missing or damaged.
 pub(crate) fn kept_pools(folder: &Path, config: &Config) -> Option<Vec<PoolRow>> {
-    let text = std::fs::read_to_string(folder.join(POOLS_FILE)).ok()?;
-    let list: PoolList = toml::from_str(&text).ok()?;
-    rows(&list.pools, config)
+    rows(&read_list(folder)?.pools, config)
 }
 
-/// Returns the folders of the pools of the server in `folder`. The list beside the catalogue names
-/// them, because only the server may open its catalogue. Without the list, the first pool counts
-/// alone.
+fn read_list(folder: &Path) -> Option<PoolList> {
+    let text = std::fs::read_to_string(folder.join(POOLS_FILE)).ok()?;
+    toml::from_str(&text).ok()
+}
+
+/// Returns the folders with data of the server in `folder`: those of its pools, and those of
+/// libraries that have pools. The list beside the catalogue names them, because only the server may
+/// open its catalogue. Without the list, the first pool counts alone.
 pub fn pool_folders(folder: &Path, config: &Config) -> Vec<PathBuf> {
-    let urls = match kept_pools(folder, config) {
-        Some(rows) => rows.into_iter().map(|row| row.url).collect(),
-        None => vec![config.pool.clone()],
+    let Some(PoolList { library_folders, pools }) = read_list(folder) else {
+        return pool_folder(&config.pool, folder).into_iter().collect();
     };
-    // Buckets and volumes have no folder.
-    urls.iter().filter_map(|url| pool_folder(url, folder).ok()).collect()
+    // Buckets have no folder.
+    let of_pools = pools.iter().filter_map(|pool| pool_folder(&pool.url, folder).ok());
+    of_pools.chain(library_folders.iter().map(PathBuf::from)).collect()
 }

@@ -55,7 +55,7 @@ pub(crate) fn begin(
         }
         Some(_) => {}
     }
-    if let Err(error) = keep_pools(folder, &rows) {
+    if let Err(error) = keep_pools(folder, &rows, &catalog.libraries()?) {
         tracing::warn!(%error, "the list of pools in the server's folder cannot be written");
     }
     let specs = specs(&rows, folder, stores)?;

@@ -6,6 +6,7 @@ use catalog::{PoolRow, VolumeAccess, VolumeState, Write};
 
 use super::*;
 use crate::error::StoreError;
+use crate::folder::Config;
 use crate::pools::{self, NewPool};
 use crate::samples::{TestServer, refused};
 
@@ -70,6 +71,21 @@ fn choose(server: &TestServer, avoided: &[u64]) -> Result<String, StoreError> {
 
 fn set(server: &TestServer, name: &str, change: &VolumeChange) -> Result<(), StoreError> {
     server.store.volumes.set(None, name, change).map(drop)
+}
+
+/// A backup of the server's machine took the volumes once more each time, and nothing warned.
+#[test]
+fn the_folder_of_a_library_with_a_pool_is_known_without_the_catalogue() {
+    let server = server();
+    server.store.volumes.add_library(library(&server, "annex")).expect("is made");
+    let config = Config::load(server.path()).expect("is read");
+    let folders = || pools::pool_folders(server.path(), &config);
+    let has = |name: &str| folders().contains(&server.beside(name));
+    assert!(has("vault") && !has("annex"));
+    let before = folders().len();
+    pools::remove(&server.store, "TAPE").expect("holds no pack");
+    assert!(!has("vault"), "nothing is stored there");
+    assert_eq!(folders().len(), before - 1, "the first pool is known");
 }
 
 #[test]
