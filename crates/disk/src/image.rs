@@ -1,6 +1,8 @@
 //! The state of a disk: all that is durable, and the changes that are not. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use crate::choice::{Choice, Fate, Loss};
 use crate::journal::{Change, Edit, Entry, NodeId, ROOT};
@@ -69,6 +71,38 @@ enum Durability {
 pub(crate) struct Remains {
     pub(crate) names: BTreeMap<Entry, NodeId>,
     pub(crate) contents: BTreeMap<NodeId, Vec<u8>>,
+}
+
+impl Remains {
+    /// Gives the files at `paths`, which are relative to the root, the content that they have in
+    /// `then`. A file that `then` lacks is removed. Returns false and changes nothing if the first
+    /// file is another one in `then`, or is absent.
+    pub(crate) fn put_back(&mut self, paths: &[PathBuf], then: &Self) -> bool {
+        let entries: Vec<Entry> = paths.iter().filter_map(|path| self.entry(path)).collect();
+        let first = entries.first().and_then(|entry| self.names.get(entry));
+        if first.is_none() || first != then.names.get(&entries[0]) {
+            return false;
+        }
+        for entry in entries {
+            match then.names.get(&entry) {
+                Some(node) => {
+                    self.contents.insert(*node, then.contents[node].clone());
+                    self.names.insert(entry, *node);
+                }
+                None => drop(self.names.remove(&entry)),
+            }
+        }
+        true
+    }
+
+    /// Returns the entry of a path that is relative to the root; `None` if its folder is absent.
+    fn entry(&self, path: &Path) -> Option<Entry> {
+        let mut folder = ROOT;
+        for name in path.parent()? {
+            folder = *self.names.get(&Entry { folder, name: name.as_bytes().to_vec() })?;
+        }
+        Some(Entry { folder, name: path.file_name()?.as_bytes().to_vec() })
+    }
 }
 
 impl Image {

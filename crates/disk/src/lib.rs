@@ -39,7 +39,7 @@ use std::backtrace::Backtrace;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use image::Image;
+use image::{Image, Remains};
 use journal::Change;
 
 pub use choice::Loss;
@@ -88,13 +88,36 @@ impl Disk {
     /// Makes of the folder what a power cut leaves after the first `position` changes of `history`.
     /// No file of the folder may be open.
     pub fn leave(&mut self, history: &History, position: usize, loss: Loss) {
-        let mut image = history.image.clone();
-        history.changes[..position].iter().for_each(|change| image.advance(change));
-        let remains = image.remains(loss);
+        self.begin_with(&history.remains(position, loss));
+    }
+
+    /// Gives the files at `paths` the content that they had after the first `position` changes, as
+    /// a snapshot does that is put back. A file that was absent then is removed. All other files
+    /// stay as they are. Everything is durable then, and no planned fault hits these changes. No
+    /// file of the folder may be open.
+    ///
+    /// Returns false and changes nothing if the first file was another one then, or was absent.
+    pub fn put_back(&mut self, position: usize, paths: &[PathBuf]) -> bool {
+        let history = self.history();
+        let then = history.remains(position, Loss::Nothing);
+        let mut remains = history.remains(history.position(), Loss::Nothing);
+        let below = |path: &PathBuf| {
+            path.strip_prefix(&self.root).expect("the path is on the disk").to_owned()
+        };
+        let paths: Vec<PathBuf> = paths.iter().map(below).collect();
+        let is_there = remains.put_back(&paths, &then);
+        if is_there {
+            self.begin_with(&remains);
+        }
+        is_there
+    }
+
+    /// Makes the folder hold `remains`, and begins a new history.
+    fn begin_with(&mut self, remains: &Remains) {
         watch::pause(self.number);
-        let places = folder::write(&self.root, &remains).expect("the folder can be written");
+        let places = folder::write(&self.root, remains).expect("the folder can be written");
         watch::resume(self.number, places);
-        self.image = Image::of(&remains);
+        self.image = Image::of(remains);
     }
 
     /// Cuts the power after the first `position` changes.
@@ -143,6 +166,13 @@ impl History {
     /// Number of changes.
     pub fn position(&self) -> usize {
         self.changes.len()
+    }
+
+    /// Returns what a power cut leaves after the first `position` changes.
+    fn remains(&self, position: usize, loss: Loss) -> Remains {
+        let mut image = self.image.clone();
+        self.changes[..position].iter().for_each(|change| image.advance(change));
+        image.remains(loss)
     }
 
     /// Returns the positions right before and right after each sync.

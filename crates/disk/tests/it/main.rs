@@ -74,6 +74,39 @@ fn a_power_cut_takes_what_no_sync_has_made_durable() {
 }
 
 #[test]
+fn files_are_put_back_and_all_others_stay() {
+    with_disk(|disk, root| {
+        let paths = ["a/x", "a/log", "a/new"].map(|name| root.join(name));
+        fs::create_dir(root.join("a")).expect("is made");
+        let before = disk.position();
+        fs::write(&paths[0], b"old").expect("is written");
+        fs::write(&paths[1], b"1").expect("is written");
+        let then = disk.position();
+        fs::write(&paths[0], b"newer").expect("is written");
+        fs::remove_file(&paths[1]).expect("is removed");
+        fs::write(&paths[2], b"2").expect("is written");
+        fs::write(root.join("other"), b"3").expect("is written");
+        assert!(!disk.put_back(before, &paths), "the first file was absent");
+        assert_eq!(fs::read(&paths[0]).expect("is read"), b"newer");
+        disk.plan(Fault::Change { number: 0 });
+        assert!(disk.put_back(then, &paths));
+        assert!(!disk.relieve(), "no operation of the program has failed");
+        assert_eq!(fs::read(&paths[0]).expect("is read"), b"old");
+        assert_eq!(fs::read(&paths[1]).expect("is read"), b"1");
+        assert!(paths[2].metadata().is_err());
+        assert_eq!(fs::read(root.join("other")).expect("is read"), b"3");
+        assert_eq!(disk.position(), 0);
+        disk.cut(0, Loss::Everything);
+        assert_eq!(fs::read(&paths[0]).expect("is read"), b"old");
+        disk.check_complete();
+        // Somebody puts another file in the place of the first one.
+        let then = disk.position();
+        store(&root.join("a"), "x", b"another");
+        assert!(!disk.put_back(then, &paths), "the first file was another one");
+    });
+}
+
+#[test]
 fn each_operation_can_fail() {
     with_disk(|disk, root| {
         let before = disk.operations();
