@@ -1,5 +1,6 @@
-//! Histories of a server on a simulated disk: the power is cut, operations fail, and the disk fills
-//! up, while nodes back up, versions expire, and packs are reclaimed, copied and moved.
+//! Histories of a server on a simulated disk: the power is cut, operations fail, the disk fills up,
+//! an older catalogue is put back, and a pool is away for a time, while nodes back up, versions
+//! expire, and packs are reclaimed, copied and moved.
 //!
 //! ```text
 //!   seed --step--> steps --world--> server on a simulated disk (crate disk)
@@ -16,6 +17,10 @@
 //! 4. A copy of the catalogue that was acknowledged is there, or a newer one. The newest copy is
 //!    whole, and all packs that it names are there.
 //! 5. A reclamation changes none of this.
+//! 6. A server with an older catalogue is held and removes no pack, so that the newer copy of the
+//!    catalogue brings everything back, even if the power is cut meanwhile.
+//! 7. A pool that is away costs nothing: no version counts as lost, and all are there when it is
+//!    back.
 //!
 //! `HOLDFAST_HISTORIES=10000` runs so many histories. `HOLDFAST_HISTORY=7` runs history 7, and
 //! `HOLDFAST_HISTORY=7:1,4` only its steps 1 and 4. A history that fails is made as short as it
@@ -84,7 +89,7 @@ fn no_history_loses_what_was_acknowledged() {
     }
 }
 
-/// A short history with all kinds of work.
+/// A short history with all kinds of work, without what people do to the server's disks.
 fn all_works() -> Vec<Work> {
     let back_up = |directory: usize, first: u64| {
         let content = |name: u64| (first + name..first + name + 3).collect();
@@ -211,6 +216,34 @@ fn a_power_cut_at_any_sync_loses_nothing_that_was_acknowledged() {
             let outcome = catch_unwind(AssertUnwindSafe(check));
             assert!(outcome.is_ok(), "{loss:?} at change {position} breaks the server");
         }
+    }
+}
+
+/// A server with an older catalogue is held and removes no pack, even if the catalogue has never
+/// been copied.
+#[test]
+fn a_newer_copy_brings_everything_back_after_an_older_catalogue() {
+    for (part, is_released) in [(0, false), (500, true), (1000, false)] {
+        let mut world = World::new();
+        for work in all_works().iter().take_while(|work| **work != Work::Recover) {
+            assert!(world.perform_work(work), "no operation fails");
+        }
+        let work = Work::OlderCatalog { part, is_released };
+        assert!(world.perform_work(&work), "no operation fails");
+        assert!(world.has_put_back(), "there was an older catalogue");
+        world.end(Loss::Everything);
+    }
+}
+
+#[test]
+fn a_pool_that_is_away_costs_nothing() {
+    for pool in step::POOLS {
+        let mut world = World::new();
+        for work in all_works() {
+            assert!(world.perform_work(&work), "no operation fails");
+        }
+        assert!(world.perform_work(&Work::PoolAway { pool }), "no operation fails");
+        world.end(Loss::Everything);
     }
 }
 

@@ -8,6 +8,8 @@ use super::expectation::Content;
 pub(super) const DIRECTORIES: usize = 3;
 /// Number of names in a directory.
 pub(super) const NAMES: usize = 4;
+/// Names of the pools: the first pool, its next pool, and the copy pool.
+pub(super) const POOLS: [&str; 3] = ["PRIMARY", "NEXT", "COPIES"];
 /// Number of different chunks in all contents. It is small, so that contents share chunks.
 pub(super) const CHUNKS: u64 = 40;
 /// Number of operations from which the failing operation of a step is chosen.
@@ -52,6 +54,17 @@ pub(super) enum Work {
     Recover,
     /// Rebuilding of the catalogue, which is lost.
     Rebuild,
+    /// A start with the catalogue as it was after this part of the changes since the last power
+    /// cut, in thousandths. The pools stay as they are. Then the newer catalogue is rebuilt from
+    /// its copy, after a release if `is_released` is true.
+    OlderCatalog {
+        part: u64,
+        is_released: bool,
+    },
+    /// A start without a pool, which comes back while the server runs.
+    PoolAway {
+        pool: &'static str,
+    },
 }
 
 /// An event in the middle of the work.
@@ -104,6 +117,10 @@ fn work(random: &mut Random) -> Work {
         20 => Work::SecondServer,
         21 if random.below(2) == 0 => Work::Recover,
         21 => Work::Rebuild,
+        22 if random.below(2) == 0 => Work::PoolAway { pool: POOLS[random.index(POOLS.len())] },
+        23 if random.below(2) == 0 => {
+            Work::OlderCatalog { part: random.below(1001), is_released: random.below(2) == 0 }
+        }
         _ => Work::Restart,
     }
 }

@@ -1,5 +1,7 @@
 //! A server whose folder and pools lie on a simulated disk.
 
+mod disks;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +47,9 @@ pub(super) struct World {
     standing: Standing,
     /// True from an operation that failed to the next start: the server may refuse work.
     is_hurt: bool,
+    /// True if the step under way has put an older catalogue back, with which the history of the
+    /// disk begins anew.
+    has_put_back: bool,
 }
 
 /// A backup under way.
@@ -65,6 +70,8 @@ pub(super) struct Standing {
     copies: Option<Copies>,
     /// True while a recovery or a rebuilding of the catalogue is under way.
     is_recovering: bool,
+    /// True while the server may have an older catalogue.
+    has_older: bool,
 }
 
 /// Copies of the catalogue.
@@ -142,8 +149,10 @@ impl World {
                 model: Model::default(),
                 copies: None,
                 is_recovering: false,
+                has_older: false,
             },
             is_hurt: false,
+            has_put_back: false,
         };
         world.start();
         world
@@ -156,6 +165,7 @@ impl World {
     /// Performs a step, and checks the server after a power cut.
     pub(super) fn perform(&mut self, step: &Step) {
         let (before, begin) = (self.standing.clone(), self.disk.position());
+        self.has_put_back = false;
         if let Event::Fault(fault) = step.event {
             self.disk.plan(fault);
         }
@@ -163,8 +173,13 @@ impl World {
         self.disk.relieve();
         if let Event::PowerCut { part, at_sync, loss } = step.event {
             let end = self.disk.position();
+            let begin = if self.has_put_back { 0 } else { begin };
             let position = self.position(begin, end, part, at_sync);
-            if position < end {
+            if position < end && self.has_put_back {
+                // The copy of the newer catalogue was acknowledged before.
+                self.standing.has_older = true;
+                self.standing.is_recovering = true;
+            } else if position < end {
                 self.standing = before.or(&self.standing);
                 self.standing.is_recovering |= step.work == Work::Rebuild;
             }
@@ -272,6 +287,8 @@ impl World {
             Work::Recover if self.standing.copies.is_some() => self.recover(),
             Work::Rebuild if self.standing.copies.is_some() => self.rebuild(),
             Work::Recover | Work::Rebuild => Ok(()),
+            Work::OlderCatalog { part, is_released } => self.use_older_catalog(*part, *is_released),
+            Work::PoolAway { pool } => self.lack_pool(pool),
         }
     }
 
@@ -380,6 +397,7 @@ impl World {
         self.open()?;
         recovery::release(self.store()?)?;
         self.standing.is_recovering = false;
+        self.standing.has_older = false;
         Ok(())
     }
 
@@ -412,13 +430,17 @@ impl World {
         self.check();
     }
 
-    /// Starts the server, which must succeed. A recovery that was interrupted begins again.
+    /// Starts the server, which must succeed. A recovery that was interrupted begins again. An
+    /// older catalogue gives way to the newer one.
     fn start(&mut self) {
         self.is_hurt = false;
+        self.bring_pools_back().expect("nothing fails");
         let mut opened = self.open();
         if opened.is_err() && self.standing.is_recovering {
             let has_folder = Config::load(&self.standing.folder).is_ok();
             opened = if has_folder { self.rebuild() } else { self.recover() };
+        } else if self.standing.has_older {
+            opened = opened.and_then(|()| self.rebuild());
         }
         assert_eq!(opened, Ok(()), "the server does not start");
         let store = self.store().expect("it runs");
@@ -426,6 +448,7 @@ impl World {
             recovery::release(store).expect("the hold ends");
         }
         self.standing.is_recovering = false;
+        self.standing.has_older = false;
     }
 
     /// Leaves of `history` what a power cut after `position` leaves, starts the server and checks
@@ -481,6 +504,11 @@ impl World {
         Store::open_alone(&folder, &config).expect("opens");
     }
 
+    /// True if the last work has put an older catalogue back.
+    pub(super) fn has_put_back(&self) -> bool {
+        self.has_put_back
+    }
+
     /// True if a server runs.
     pub(super) fn runs(&self) -> bool {
         self.store.is_some()
@@ -514,7 +542,7 @@ impl World {
             (0, &vec![], &vec![])
         );
         assert_eq!(audit.catalog.damaged_rows, 0);
-        // No history puts an older catalogue back.
+        // An older catalogue that was put back has given way to the newer one.
         let events = store.catalog.events(None, EVENTS_MAX).expect("are listed");
         assert!(events.iter().all(|logged| logged.event.what != known_copies::OLDER));
         self.check_copies(store);
