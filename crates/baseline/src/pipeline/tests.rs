@@ -118,7 +118,7 @@ fn an_image_reads_what_the_file_system_keeps_for_itself() {
         read_stream: stream,
         ..facts()
     };
-    let whole = Facts { file_system_own_bytes: 151e6, ..files.clone() };
+    let whole = Facts { file_system_own_bytes: 151e6, ..files };
     let [without, with] = [&files, &whole].map(|facts| predicted(facts, Work::Image));
     assert_eq!(with.limit, Stage::Disk);
     assert!((with.bytes_read.likely / 256e6 - 1.0).abs() < 0.01, "{:?}", with.bytes_read);
@@ -217,7 +217,7 @@ fn a_restore_makes_directories_too() {
     let few = facts();
     let more = 1e6;
     let many =
-        Facts { objects: few.objects + more, directories: few.directories + more, ..few.clone() };
+        Facts { objects: few.objects + more, directories: few.directories + more, ..few };
     let [few, many] = [few, many].map(|facts| predicted(&facts, Work::Restore).secs.likely);
     let each = (many - few) / more;
     assert!((10e-6..20e-6).contains(&each), "{each}");

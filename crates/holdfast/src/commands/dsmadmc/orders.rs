@@ -131,10 +131,7 @@ fn copy_domain(admin: &mut Admin, from: &str, to: &str) -> Result<Message, Comma
 fn activate(domain: &str, set: &str, command: &str, link: &mut Link) -> Result<Message, Refusal> {
     let text = format!("Policy set {set} activated in policy domain {domain}.");
     let line = Line::activate(domain, Message::done("ANR1514I", text));
-    let refused = match run_line(&line, command, link) {
-        Ok(_) => return Ok(line.done),
-        Err(refused) => refused,
-    };
+    let Err(refused) = run_line(&line, command, link) else { return Ok(line.done) };
     if refused.code != ReturnCode::Failure {
         return Err(refused);
     }
