@@ -216,8 +216,7 @@ fn the_range_of_a_restore_has_what_came() {
 fn a_restore_makes_directories_too() {
     let few = facts();
     let more = 1e6;
-    let many =
-        Facts { objects: few.objects + more, directories: few.directories + more, ..few };
+    let many = Facts { objects: few.objects + more, directories: few.directories + more, ..few };
     let [few, many] = [few, many].map(|facts| predicted(&facts, Work::Restore).secs.likely);
     let each = (many - few) / more;
     assert!((10e-6..20e-6).contains(&each), "{each}");
