@@ -374,7 +374,13 @@ impl Agent {
             if let Err(error) = &begun
                 && !self.is_recorded(start)
             {
-                self.tell_obstacle(&due, error, line);
+                let name_of = |start: &Start| EventName {
+                    schedule: start.schedule.clone(),
+                    planned: start.planned,
+                };
+                let unrecorded = due.iter().filter(|start| !self.is_recorded(start));
+                let events = unrecorded.map(name_of).collect();
+                self.obstacles.tell(events, error, self.reports.is_connected, line);
             }
             begun?;
             self.report_all(line);

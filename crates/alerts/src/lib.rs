@@ -19,8 +19,9 @@
 //! | `monthly` | the report of a month about a domain |
 //! | `watch` | the work of a running server |
 //!
-//! 1. An alert is in the catalogue before anybody is told of it, and its notices are in the
-//!    catalogue in the batch that marks it as told. So a restart loses no notice.
+//! 1. An alert is in the catalogue before anybody is told of it. Its notices are in the catalogue
+//!    in the batch that marks it as told; those to a domain, in the batch with the domain's marks.
+//!    So a restart loses no notice.
 //! 2. A notice stays until its recipient's server has taken it. A crash in between sends it again,
 //!    under the same number.
 //! 3. Alerts that begin together are told in one notice, whatever their number.

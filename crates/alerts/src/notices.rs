@@ -34,8 +34,8 @@ pub(crate) struct Notice {
     pub(crate) document: String,
 }
 
-/// What the people of a domain have heard of: all that began or ended up to a moment, and what is
-/// urgent up to another one, which is later in quiet hours.
+/// How far the people of a domain have heard: of all that began or ended up to a moment, and of
+/// what is urgent up to another one, which is later in quiet hours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Heard {
     pub(crate) all: ServerTime,
@@ -47,8 +47,8 @@ impl Heard {
         Self { all: at, urgent: at }
     }
 
-    /// Returns the same for a clock that was set back to `now`: something is told twice then, and
-    /// nothing is left out.
+    /// Returns the moments with none after `now`. After a clock was set back, people may be told
+    /// of an alert twice, but they miss none.
     pub(crate) fn set_back(self, now: ServerTime) -> Self {
         let before = ServerTime(now.0 - 1);
         let set = |at: ServerTime| if at > now { before } else { at };
@@ -73,7 +73,10 @@ impl Heard {
     /// no news for people who are back.
     fn is_end_untold(self, alert: &AlertRow, now: ServerTime) -> bool {
         let since = self.all.max(ServerTime(now.0 - PATIENCE_MICROS));
-        alert.ended.is_some_and(|ended| ended > since) && alert.opened <= self.of(alert)
+        // An alert that was acknowledged before its notice was told to nobody.
+        let was_told = alert.acknowledged.is_none() || alert.told.is_some();
+        let is_new = alert.ended.is_some_and(|ended| ended > since);
+        is_new && was_told && alert.opened <= self.of(alert)
     }
 }
 

@@ -36,7 +36,7 @@ const OVER_MAX: usize = 1_000;
 const LAST_SESSION: &str = "alerts session";
 const LAST_NOTICE: &str = "alerts notice";
 const LAST_DIGEST: &str = "alerts digest";
-/// Marks of what the people of a domain have heard of; the number of the domain is after each.
+/// Prefixes of the marks of what the people of a domain have heard of. The domain's number follows.
 const DOMAIN_NOTICE: &str = "alerts notice to domain";
 const DOMAIN_URGENT: &str = "alerts urgent notice to domain";
 /// Mark of the last month whose report was sent.
@@ -262,7 +262,7 @@ fn tell_domains(
         return Ok(());
     }
     let now = facts.now;
-    // Those who run the service may have heard of an end before.
+    // The people who run the service may have heard of an end before.
     let ended = AlertFilter { is_open: Some(false), ..AlertFilter::default() };
     let over = with_present_domains(store.catalog.alerts(&ended, None, OVER_MAX)?, &facts.nodes);
     let open = pending.iter().filter(|alert| alert.ended.is_none()).cloned();
@@ -277,7 +277,7 @@ fn tell_domains(
             }
             _ => None,
         };
-        // Until now, all have heard at the same times.
+        // A domain without marks has heard what those who run the service have heard.
         let heard = known.unwrap_or(Heard::up_to(last.unwrap_or(ServerTime(0)))).set_back(now);
         let news = notices::due_in(domain, &alerts, settings, now, heard);
         let next = if news.is_some() { heard.with_notice(settings, now) } else { heard };
@@ -316,7 +316,7 @@ fn send_digest(
         let hears = |alert: &&AlertRow| audience.hears_of(alert.domain);
         let open: Vec<&AlertRow> =
             open.iter().filter(|alert| alert.ended.is_none()).filter(hears).collect();
-        // What has begun again is not over.
+        // An alert that has begun again is not over.
         let is_open = |alert: &&AlertRow| {
             open.iter().any(|one| one.kind == alert.kind && one.object == alert.object)
         };

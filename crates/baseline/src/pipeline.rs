@@ -109,9 +109,9 @@ impl Facts {
         Amount { objects: self.objects, directories: self.directories, ..Amount::default() }
     }
 
-    /// The used blocks of the file system, as one file. An image has no other way to leave blocks
-    /// out than that the file system calls them free, so it reads those that are never free, too.
-    /// They are taken for empty, as most of a table of inodes is.
+    /// The used blocks of the file system, as one file. An image leaves out only blocks that the
+    /// file system calls free, so it reads those that are never free for files, too. They are taken
+    /// for empty, as most of a table of inodes is.
     fn used_blocks(&self) -> Amount {
         let large = Files { count: 0.0, bytes: self.file_system_bytes };
         Amount { large, empty_bytes: self.file_system_own_bytes, ..Amount::default() }

@@ -33,7 +33,7 @@ impl Targets {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocalServer {
     pub folder: Vec<u8>,
-    /// Folders of its pools.
+    /// Folders of its pools, and of its libraries that have pools.
     pub pools: Vec<Vec<u8>>,
     /// Certificate of its authority, in PEM.
     pub authority: Vec<u8>,

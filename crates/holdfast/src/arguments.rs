@@ -144,8 +144,8 @@ fn domain_by_option(
     let is_of_whole = command.starts_with(POLICY) && definition.get_positionals().next().is_none();
     (is_name && is_of_whole).then(|| {
         format!(
-            "it takes all classes of one domain, which follows --domain, as in '{command} --domain \
-             STANDARD'; 'holdfast admin domain list' lists the domains"
+            "the name of the domain follows --domain, as in '{command} --domain STANDARD'; \
+             'holdfast admin domain list' lists the domains"
         )
     })
 }

@@ -43,7 +43,7 @@ use crate::fleet::index_share;
 use crate::folder::config::{Config, MASTER_KEY};
 use crate::folder::database::Database;
 use crate::folder::error::OpenError;
-use crate::folder::hold::{self, Hold};
+use crate::folder::hold;
 use crate::folder::secrets::Secrets;
 use crate::intake::opener::Opener;
 use crate::lifecycle::tasks::Tasks;
@@ -658,23 +658,6 @@ impl Store {
     /// the commits under way, and blocks new commits until the guard is dropped.
     pub(crate) fn condemned_mut(&self) -> RwLockWriteGuard<'_, CondemnedPacks> {
         self.condemned.write()
-    }
-
-    /// Returns the reason why the servers of the catalogue are held; `None` if they are not. A
-    /// server is held after a recovery, or if a copy knows what its catalogue lacks, until an
-    /// administrator has released it.
-    pub fn hold(&self) -> Result<Option<Hold>, CatalogError> {
-        // The mark is asked first: a report of this server that began before the hold clears the
-        // flag once more.
-        if let Some(hold) = known_copies::noticed(&*self.catalog)? {
-            return Ok(Some(hold));
-        }
-        Ok(self.recovered.load(Ordering::Relaxed).then_some(Hold::Recovered))
-    }
-
-    /// Fails while the server is held.
-    pub(crate) fn check_released(&self) -> Result<(), StoreError> {
-        self.hold()?.map_or(Ok(()), |hold| Err(StoreError::conflict(hold.to_string())))
     }
 
     /// Fails unless everything that was appended during `filling` is durable.

@@ -9,9 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use client::EventName;
-use policy::schedule::agenda::Start;
 
-use super::Agent;
 use crate::line::{Line, Message};
 
 /// Interval between two messages about the same event. The agent tries again each minute.
@@ -26,28 +24,26 @@ impl Obstacles {
     pub(super) fn reset(&mut self) {
         self.0 = None;
     }
-}
 
-impl Agent {
-    /// Tells the server that none of these attempts, which are due, can be recorded.
-    pub(super) fn tell_obstacle(&mut self, due: &[Start], error: &io::Error, line: &Line) {
-        let new = due.iter().filter(|start| !self.is_recorded(start));
-        let events: Vec<EventName> = new
-            .map(|start| EventName { schedule: start.schedule.clone(), planned: start.planned })
-            .collect();
+    /// Tells the server that no attempt at these events can be recorded. A polling agent connects
+    /// once for this.
+    pub(super) fn tell(
+        &mut self,
+        events: Vec<EventName>,
+        error: &io::Error,
+        is_connected: bool,
+        line: &Line,
+    ) {
         let Some(first) = events.first().cloned() else { return };
         let now = sys::clock::monotonic();
-        let told = self.obstacles.0.as_ref().filter(|(event, _)| *event == first);
-        let is_told = match self.reports.is_connected {
-            true => told.is_some_and(|(_, at)| now.duration_since(*at) < TELL_PAUSE),
-            // A polling agent connects once for this.
-            false => told.is_some(),
-        };
+        let told = self.0.as_ref().filter(|(event, _)| *event == first);
+        let is_told =
+            told.is_some_and(|(_, at)| !is_connected || now.duration_since(*at) < TELL_PAUSE);
         if is_told {
             return;
         }
-        self.obstacles.0 = Some((first, now));
-        if !self.reports.is_connected {
+        self.0 = Some((first, now));
+        if !is_connected {
             line.wake.try_send(()).ok();
             return;
         }

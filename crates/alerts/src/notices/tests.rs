@@ -155,7 +155,7 @@ fn the_people_of_a_domain_hear_of_it_whenever_others_have_heard() {
         others.map(|domain| AlertRow { domain, ..alert(Kind::NoBackup, "b") }).to_vec();
     let hours_ago = Heard::up_to(minutes_ago(120));
     assert_eq!(told_in(&alerts, &settings, hours_ago), None);
-    // Those who run the service have been told a minute ago.
+    // The people who run the service have been told a minute ago.
     alerts.push(AlertRow { told: Some(minutes_ago(1)), ..alert(Kind::NoBackup, "a") });
     assert_eq!(told_in(&alerts, &settings, hours_ago), Some((one("a"), vec![])));
     assert_eq!(told_in(&alerts, &settings, Heard::up_to(minutes_ago(60))), None);
@@ -164,6 +164,8 @@ fn the_people_of_a_domain_hear_of_it_whenever_others_have_heard() {
     let heard = Heard::up_to(minutes_ago(30));
     assert_eq!(told_in(&alerts, &settings, heard), Some((vec![], one("a"))));
     assert_eq!(told_in(&alerts, &settings, heard.with_notice(&settings, NOW)), None);
+    let known = AlertRow { acknowledged: Some(minutes_ago(50)), told: None, ..alerts[2].clone() };
+    assert_eq!(told_in(&[known], &settings, heard), None, "nobody was told of its beginning");
 }
 
 #[test]

@@ -22,8 +22,8 @@ use crate::desk::Desk;
 use crate::fields::Bytes;
 use crate::roles::{Area, Right};
 
-// The catalogue ends the requests about a removed domain. So it knows the operations that name a
-// domain, and the fields that have its number.
+// The catalogue ends the requests about a removed domain. Its list `ABOUT_DOMAINS` repeats the
+// operations that name a domain, and the fields that have the domain's number.
 const REMOVE_NODE: &str = "nodes.remove";
 const REMOVE_FILESPACE: &str = "filespaces.remove";
 const ACTIVATE_POLICY: &str = "policies.activate";

@@ -11,7 +11,7 @@ pub(super) const NOT_OVERLAPPED: f64 = 0.1;
 
 /// Time from the start of the program to the first directory, and from the last one to the end.
 pub(super) const START_SECS: f64 = 0.01;
-/// Time of the last commit, which nothing overlaps: the syncs of packs and catalogue.
+/// Time of a commit that nothing overlaps: the syncs of packs and catalogue.
 pub(super) const COMMIT_SECS: f64 = 0.03;
 /// Commits of an image that wait for each other: the data, the parts that have changed, the head.
 pub(super) const IMAGE_COMMITS: f64 = 3.0;

@@ -6,7 +6,8 @@ use super::{Engine, NO_DOMAIN, Row, Sql, code, params, row_count, row_number};
 use crate::actor::SERVER;
 use crate::{ApprovalRow, ApprovalState, Approvals, CatalogError, Decision};
 
-/// Operations whose requests name a domain, and the field that has its number.
+/// Operations whose requests name a domain, and the field that has its number. The names are those
+/// of `resources::orders` in `api`.
 const ABOUT_DOMAINS: [(&str, &str); 2] =
     [("policies.activate", "id"), ("nodes.change", "domain_id")];
 

@@ -110,8 +110,8 @@ pub struct ImageReport {
     /// Number of parts, and of those that have changed since the last image.
     pub parts: u64,
     pub changed_parts: u64,
-    /// Number of bytes that the source calls used. They hold data or zeros.
-    pub used_bytes: u64,
+    /// Number of bytes that were read. They hold data or zeros.
+    pub read_bytes: u64,
 }
 
 /// Makes an image of `source`. An attempt that loses its connection leaves its report to the next
@@ -221,6 +221,8 @@ struct Findings {
     /// Parts that have not changed, but get another class.
     rebound: Vec<u64>,
     data_bytes: u64,
+    /// Bytes of parts that were not read, because the source knows that they have not changed.
+    unread_bytes: u64,
     unreadable: Errors,
 }
 
@@ -256,7 +258,7 @@ impl<'a> ImageRun<'a> {
     }
 
     fn back_up(&self, mut outbox: Outbox<'_>) -> Result<ImageReport, ClientError> {
-        let Findings { mut changed, mut rebound, data_bytes, mut unreadable } =
+        let Findings { mut changed, mut rebound, data_bytes, unread_bytes, mut unreadable } =
             self.read_all(&mut outbox)?;
         self.session.check()?;
         // Nothing may fail later that can fail here: the parts replace those of the last image.
@@ -277,8 +279,9 @@ impl<'a> ImageRun<'a> {
         let report = self.tally().report();
         outbox.close(true, report.summary_json())?;
         let (parts, backup) = (self.layout.parts(), BackupReport::default());
-        let used_bytes = used_bytes(self.source.used(), &(0..self.source.bytes()));
-        Ok(ImageReport { backup, facts, parts, changed_parts, used_bytes })
+        let used = used_bytes(self.source.used(), &(0..self.source.bytes()));
+        let read_bytes = used.saturating_sub(unread_bytes);
+        Ok(ImageReport { backup, facts, parts, changed_parts, read_bytes })
     }
 
     fn tally(&self) -> &Tally {
@@ -366,6 +369,7 @@ impl<'a> ImageRun<'a> {
             self.tally().progress.bytes.fetch_add(bytes, Relaxed);
             let mut findings = findings.lock();
             findings.data_bytes += bytes;
+            findings.unread_bytes += bytes;
             findings.rebound.extend(self.changes_class().then_some(number));
             return Ok(());
         }

@@ -16,7 +16,7 @@ use crate::rules::{self, Rules};
 /// Targets of a backup, by filespace.
 type Scopes = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
-/// Returns a warning for each folder with pools that the backup should leave out.
+/// Returns a warning for each folder with pools or volumes that the backup should leave out.
 pub(super) fn warnings(
     home: &Home,
     options: &BackupOptions,
@@ -42,9 +42,9 @@ pub(super) fn warnings(
 fn warning(folder: &[u8], list: &Path) -> String {
     let folder = model::escaped(folder);
     format!(
-        "this backup takes {folder}, which has a pool of the server that stores it, so the pool \
-         grows with each backup: write 'exclude.dir {folder}' into {}; see 'The server's machine \
-         as a node' in docs/guide/install.md",
+        "this backup takes {folder}, which has a pool or volumes of the server that stores it, so \
+         they grow with each backup: write 'exclude.dir {folder}' into {}; see 'The server's \
+         machine as a node' in docs/guide/install.md",
         list.display()
     )
 }

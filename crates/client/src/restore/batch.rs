@@ -20,8 +20,8 @@ use crate::progress::Progress;
 
 /// Maximum number of directories of a window. Small windows bound the data that is wanted at once.
 const DIRECTORIES_MAX: u32 = 32;
-/// Number of quanta of earlier windows that are remembered. A window shares its last quanta with the
-/// next window.
+/// Number of quanta of earlier windows that are remembered. A window shares its last quanta with
+/// the next window.
 const QUANTA_REMEMBERED: usize = 8;
 
 /// A version of a file: its place, and the time at which the server got it.

@@ -236,7 +236,7 @@ pub(super) fn compare_image(source: &Path, made: &ImageReport, context: &Context
         inspected: made.parts,
         changed: made.changed_parts,
         bytes: made.backup.bytes_before_dedup,
-        empty_bytes: made.used_bytes.saturating_sub(made.backup.bytes_before_dedup),
+        empty_bytes: made.read_bytes.saturating_sub(made.backup.bytes_before_dedup),
         new_bytes: made.backup.bytes_after_dedup,
         elapsed_secs: worked_secs(made.backup.elapsed, made.backup.interruptions),
     };

@@ -103,7 +103,7 @@ pub(crate) struct ImageReportDocument<'a> {
 
 impl<'a> ImageReportDocument<'a> {
     pub(crate) fn new(name: &'a [u8], report: &'a ImageReport, exit_code: u8) -> Self {
-        let ImageReport { backup, facts, parts, changed_parts, used_bytes: _ } = report;
+        let ImageReport { backup, facts, parts, changed_parts, read_bytes: _ } = report;
         Self {
             command: "image backup",
             node: &backup.node,
@@ -197,7 +197,7 @@ impl<'a> ImageRestoreDocument<'a> {
 
 /// Returns the report about a new image as text.
 pub(crate) fn image_text(name: &[u8], report: &ImageReport) -> String {
-    let ImageReport { backup, facts, parts, changed_parts, used_bytes: _ } = report;
+    let ImageReport { backup, facts, parts, changed_parts, read_bytes: _ } = report;
     let holds = facts.holds.as_ref().map(|holds| format!(", {holds}")).unwrap_or_default();
     [
         format!("Image of {}{}\n", escaped(name), printable(&holds)),

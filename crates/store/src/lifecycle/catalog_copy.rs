@@ -358,7 +358,7 @@ pub(crate) fn notice_parted(store: &Store) -> Result<(), StoreError> {
         .map_err(|error| StoreError::away(model::chain(&error)))
 }
 
-/// What a comparison of the copies in the pools has shown.
+/// Result of a comparison of the copies in the pools.
 pub(crate) struct Comparison {
     /// The highest number with which two pools have different copies.
     pub parted: Option<u64>,

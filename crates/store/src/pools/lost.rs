@@ -40,12 +40,13 @@ pub(super) fn mark(store: &Store, refresh: fn(&Store)) -> Result<u64, StoreError
         return Ok(0);
     }
     let marked = put_out_of_service(store, &lost)?;
-    // If this server ends before, the next one still has the notes.
-    store.forget_lost(&noted)?;
+    // Comes before the notes go: marked packs are no news when the notes are read again.
     if marked > 0 {
         let details = format!("{} that restores or downloads needed", counted(marked, "pack"));
         store.record("damage found", details)?;
     }
+    // If this server ends before, the next one still has the notes.
+    store.forget_lost(&noted)?;
     Ok(marked)
 }
 

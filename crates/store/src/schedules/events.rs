@@ -79,7 +79,7 @@ pub fn note_obstacle(store: &Store, key: &EventKey, told: &str) -> Result<(), St
 /// Returns the reason `known` of the last attempt, followed by what keeps the node from another
 /// one. What the node has told of that before is left out.
 fn with_obstacle(known: &str, told: &str) -> String {
-    let ended = known.find(NO_FURTHER).map_or(known, |at| &known[..at]);
+    let ended = known.rfind(NO_FURTHER).map_or(known, |at| &known[..at]);
     match ended.trim_end_matches("; ") {
         "" => format!("{NO_FURTHER}{told}"),
         ended => format!("{ended}; {NO_FURTHER}{told}"),

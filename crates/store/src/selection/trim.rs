@@ -1,5 +1,5 @@
-//! Quanta that are trimmed to the chunks that a reader needs. A reader of a range of a file, such as
-//! the kernel in an image, may need one chunk of a quantum of 2 MiB.
+//! Quanta that are trimmed to the chunks that a reader needs. A reader of a range of a file, such
+//! as the kernel in an image, may need one chunk of a quantum of 2 MiB.
 
 use std::io;
 use std::ops::Range;

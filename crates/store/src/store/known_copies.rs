@@ -21,6 +21,7 @@ use catalog::{Catalog, CatalogError, EventRow, Write};
 use model::PackNumber;
 
 use super::Store;
+use crate::error::StoreError;
 use crate::folder::error::OpenError;
 use crate::folder::hold::{self, HOLD_FILE, Hold};
 use crate::lifecycle::catalog_copy;
@@ -110,6 +111,23 @@ fn warn(hold: Hold) {
 }
 
 impl Store {
+    /// Returns the reason why the servers of the catalogue are held; `None` if they are not. A
+    /// server is held after a recovery, or if a copy knows what its catalogue lacks, until an
+    /// administrator has released it.
+    pub fn hold(&self) -> Result<Option<Hold>, CatalogError> {
+        // The mark is asked first: a report of this server that began before the hold clears the
+        // flag once more.
+        if let Some(hold) = noticed(&*self.catalog)? {
+            return Ok(Some(hold));
+        }
+        Ok(self.recovered.load(Ordering::Relaxed).then_some(Hold::Recovered))
+    }
+
+    /// Fails while the server is held.
+    pub(crate) fn check_released(&self) -> Result<(), StoreError> {
+        self.hold()?.map_or(Ok(()), |hold| Err(StoreError::conflict(hold.to_string())))
+    }
+
     /// Begins the hold if pools that are there at the start have a copy that knows what the
     /// catalogue lacks.
     pub(super) fn hold_if_older(&self) -> Result<(), OpenError> {

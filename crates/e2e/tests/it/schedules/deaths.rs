@@ -1,7 +1,7 @@
 //! Agents, keepers of tasks and a server that are killed at random, while each node runs a command
 //! and backs up each minute. No event is lost, none runs twice, and what was backed up can be
-//! restored. Nobody knows how the task of a keeper ended that was killed, and only of such events
-//! the end is uncertain.
+//! restored. If a keeper is killed, nobody knows how its task ended: such events are uncertain, and
+//! no others.
 //!
 //! | variable | default | meaning |
 //! |---|---|---|

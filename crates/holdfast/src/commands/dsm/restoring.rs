@@ -485,7 +485,7 @@ impl Target {
     }
 }
 
-/// What has become of an object that comes back under a new name.
+/// End of an object that comes back under a new name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     /// It has its place, or it has not come at all.

@@ -86,7 +86,7 @@ fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, Comm
     joining::connect(session)?;
     let mut sources = sources(session)?;
     if sources.is_without_files {
-        // A warning, by which the exit code goes in TSM.
+        // In TSM the exit code is that of a warning.
         session.complain("ANS1092W No file on this machine has such a name");
         return Ok(WARNED);
     }

@@ -1,4 +1,4 @@
-//! What people do to the disks of a server: they put an older catalogue back, and take a pool away.
+//! Disks of a server in other hands: people put an older catalogue back, and take a pool away.
 //!
 //! 1. A server with an older catalogue is held. While it is held it removes no pack, so that the
 //!    newer copy of the catalogue brings everything back. A release ends the hold.
