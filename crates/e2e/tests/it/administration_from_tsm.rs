@@ -301,7 +301,8 @@ fn policy_and_option_sets_are_changed() {
     assert_eq!(lines(server, rules), ["MONTHLY,NOLIMIT,365", "YEARLY,NOLIMIT,365"]);
     lines(server, "assign defmgmtclass standard ps monthly");
     lines(server, "activate policyset standard ps");
-    let default = "select class_name from mgmtclasses where set_name='ACTIVE' and defaultmc='Yes'";
+    let default = "select class_name from mgmtclasses where set_name='ACTIVE' and \
+                   defaultmc='Yes' and domain_name='STANDARD'";
     assert_eq!(lines(server, default), ["MONTHLY"]);
     refused(server, "upd co standard active monthly rete=1", 4, "ANR1557E");
     lines(server, "copy domain standard other");
