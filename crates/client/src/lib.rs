@@ -122,6 +122,13 @@ pub fn standing(home: &Path, is_scheduled: bool) -> Result<Standing, ClientError
     Ok(home.standing)
 }
 
+/// Returns the limits that the windows of `limits` set at this time for the node in the folder
+/// `home`.
+pub fn timed_limits(home: &Path) -> Result<RateLimits, ClientError> {
+    let home = node::home::Home::load(home)?;
+    Ok(pace::limits_now(&home.config.limits))
+}
+
 /// Connection of a node to its server.
 pub struct Client {
     link: Arc<link::Link>,

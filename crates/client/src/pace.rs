@@ -1,8 +1,9 @@
 //! Pace: the limits on the bytes that a process sends and receives, over all its connections.
 //!
 //! The limits come from the options of a command, and otherwise from the timetable in
-//! `client.toml`. They hold for the bytes of the TLS connections, without the headers of TCP. A
-//! limit changes in the middle of a transfer, when a window of the timetable begins or ends.
+//! `client.toml`. Beside a timetable that an option set forces, the smaller limit counts. Limits
+//! hold for the bytes of the TLS connections, without the headers of TCP. A limit changes in the
+//! middle of a transfer, when a window of the timetable begins or ends.
 
 mod bucket;
 mod timetable;
@@ -79,7 +80,7 @@ impl From<Rate> for String {
     }
 }
 
-/// Limits that override the timetable.
+/// Limits that hold at any time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateLimits {
     pub send: Option<Rate>,
@@ -95,10 +96,34 @@ impl RateLimits {
     }
 }
 
+/// Limits that hold at any time, and how they stand to the timetable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct StandingLimits {
+    /// Limits that override the timetable.
+    pub(crate) before: RateLimits,
+    /// Limits beside the timetable: the smallest one counts.
+    pub(crate) beside: RateLimits,
+}
+
+impl StandingLimits {
+    /// Returns the limit of `direction` where the timetable says `timed`.
+    fn with(&self, direction: Direction, timed: Option<Rate>) -> Option<Rate> {
+        let beside = self.beside.of(direction);
+        self.before.of(direction).or_else(|| timed.into_iter().chain(beside).min())
+    }
+}
+
+/// Returns the limits of the timetable at this time.
+pub(crate) fn limits_now(windows: &[LimitWindow]) -> RateLimits {
+    let time = sys::clock::local();
+    let limit = |direction| limit_at(windows, direction, time);
+    RateLimits { send: limit(Direction::Send), receive: limit(Direction::Receive) }
+}
+
 /// Pace of a process.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    chosen: RateLimits,
+    standing: StandingLimits,
     windows: Vec<LimitWindow>,
     began: Instant,
     state: Mutex<State>,
@@ -114,14 +139,14 @@ struct State {
 
 impl Pace {
     /// Makes the pace of a process; `None` if nothing limits it.
-    pub(crate) fn new(chosen: RateLimits, windows: &[LimitWindow]) -> Option<Self> {
-        if chosen == RateLimits::default() && windows.is_empty() {
+    pub(crate) fn new(standing: StandingLimits, windows: &[LimitWindow]) -> Option<Self> {
+        if standing == StandingLimits::default() && windows.is_empty() {
             return None;
         }
         let began = sys::clock::monotonic();
         let bucket = || Bucket::new(None, Duration::ZERO);
         let state = State { send: bucket(), receive: bucket(), look_at: Duration::ZERO };
-        Some(Self { chosen, windows: windows.to_vec(), began, state: Mutex::new(state) })
+        Some(Self { standing, windows: windows.to_vec(), began, state: Mutex::new(state) })
     }
 
     /// Returns the time until bytes may pass in `direction`.
@@ -149,8 +174,8 @@ impl Pace {
 
     fn look(&self, state: &mut State, now: Duration, time: LocalTime) {
         for direction in [Direction::Send, Direction::Receive] {
-            let planned = || limit_at(&self.windows, direction, time);
-            let rate = self.chosen.of(direction).or_else(planned).map(Rate::get);
+            let timed = limit_at(&self.windows, direction, time);
+            let rate = self.standing.with(direction, timed).map(Rate::get);
             state.bucket(direction).set_rate(rate, now);
         }
     }
@@ -164,8 +189,8 @@ impl Pace {
     /// Returns the window of a connection, of `bytes` if nothing limits it. With a small limit, a
     /// large window would keep probes of the connection behind data for too long.
     pub(crate) fn window_bytes(&self, bytes: u32) -> u32 {
-        let chosen = self.chosen.of(Direction::Receive);
-        let limit = chosen.or_else(|| smallest(&self.windows, Direction::Receive));
+        let timed = smallest(&self.windows, Direction::Receive);
+        let limit = self.standing.with(Direction::Receive, timed);
         let most = limit.map_or(u64::MAX, |Rate(rate)| rate * IN_FLIGHT);
         u32::try_from(most).unwrap_or(u32::MAX).min(bytes)
     }
@@ -184,13 +209,14 @@ impl State {
 mod tests {
     use super::*;
 
-    fn limits(send: u64) -> RateLimits {
-        RateLimits { send: Some(Rate(send)), receive: None }
+    fn limits(send: u64) -> StandingLimits {
+        let before = RateLimits { send: Some(Rate(send)), receive: None };
+        StandingLimits { before, ..StandingLimits::default() }
     }
 
     #[test]
     fn nothing_is_limited_unless_somebody_asks_for_it() {
-        assert!(Pace::new(RateLimits::default(), &[]).is_none());
+        assert!(Pace::new(StandingLimits::default(), &[]).is_none());
         let pace = Pace::new(limits(1 << 20), &[]).expect("a limit");
         pace.charge(Direction::Receive, 1 << 30);
         assert_eq!(pace.wait(Direction::Receive), Duration::ZERO);
@@ -210,7 +236,7 @@ mod tests {
     fn a_limit_begins_and_ends_in_the_middle_of_a_transfer() {
         let window = r#"{"from": "08:00", "to": "18:00", "days": "mon-fri", "send": "1M"}"#;
         let windows: Vec<LimitWindow> = vec![serde_json::from_str(window).expect("a window")];
-        let pace = Pace::new(RateLimits::default(), &windows).expect("a limit");
+        let pace = Pace::new(StandingLimits::default(), &windows).expect("a limit");
         let at = |secs: u64, minute: u16| {
             let time = LocalTime { weekday: 0, minute };
             pace.wait_at(Direction::Send, Duration::from_secs(secs), || time)
@@ -231,8 +257,29 @@ mod tests {
     #[test]
     fn a_small_limit_makes_small_windows() {
         let receive = Some(Rate(RATE_MIN));
-        let pace = Pace::new(RateLimits { send: None, receive }, &[]).expect("a limit");
+        let limits = RateLimits { send: None, receive };
+        let before = StandingLimits { before: limits, ..StandingLimits::default() };
+        let pace = Pace::new(before, &[]).expect("a limit");
         assert_eq!(pace.window_bytes(8 << 20), 512 << 10);
+        let window = r#"{"receive": "1M"}"#;
+        let windows: Vec<LimitWindow> = vec![serde_json::from_str(window).expect("a window")];
+        let beside = StandingLimits { beside: limits, ..StandingLimits::default() };
+        let pace = Pace::new(beside, &windows).expect("a limit");
+        assert_eq!(pace.window_bytes(8 << 20), 512 << 10);
+    }
+
+    #[test]
+    fn the_smallest_limit_beside_the_timetable_counts() {
+        let rate = |mebibytes: u64| Some(Rate(mebibytes << 20));
+        let sending = |send: u64| RateLimits { send: rate(send), receive: None };
+        let beside = StandingLimits { beside: sending(5), ..StandingLimits::default() };
+        assert_eq!(beside.with(Direction::Send, rate(9)), rate(5));
+        assert_eq!(beside.with(Direction::Send, rate(2)), rate(2));
+        assert_eq!(beside.with(Direction::Send, None), rate(5), "it holds outside of the windows");
+        assert_eq!(beside.with(Direction::Receive, rate(9)), rate(9));
+        let before = StandingLimits { before: sending(5), ..StandingLimits::default() };
+        assert_eq!(before.with(Direction::Send, rate(2)), rate(5));
+        assert_eq!(before.with(Direction::Receive, rate(2)), rate(2));
     }
 
     #[test]

@@ -55,9 +55,18 @@ pub(crate) struct Arguments {
     /// Name of the command, as in `holdfast image backup`.
     #[arg(skip)]
     pub(crate) name: String,
-    /// Names of the options on the command line, without their dashes.
+    /// Options on the command line.
     #[arg(skip)]
-    pub(crate) flags: Vec<String>,
+    pub(crate) flags: Vec<Flag>,
+}
+
+/// Option on a command line.
+#[derive(Debug)]
+pub(crate) struct Flag {
+    /// Name without its dashes.
+    pub(crate) name: String,
+    /// Text after `=`, or the next word: the value, if the option takes one.
+    pub(crate) value: Option<String>,
 }
 
 /// Reasons why a command line gives no command to run.
@@ -89,14 +98,19 @@ pub(crate) fn parse(mut words: Vec<OsString>) -> Result<Arguments, Stop> {
     Ok(Arguments { name, flags, ..parsed })
 }
 
-/// Returns the names of the options in `words`.
-fn flags(words: &[OsString]) -> Vec<String> {
-    let options = words.iter().take_while(|word| *word != "--");
-    let name = |word: &OsString| {
+/// Returns the options in `words`.
+fn flags(words: &[OsString]) -> Vec<Flag> {
+    let flag = |(at, word): (usize, &OsString)| {
         let word = word.to_str()?.strip_prefix("--")?;
-        Some(word.split_once('=').map_or(word, |(name, _)| name).to_owned())
+        let next = || words.get(at + 1).and_then(|next| next.to_str());
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, next()),
+        };
+        Some(Flag { name: name.to_owned(), value: value.map(str::to_owned) })
     };
-    options.filter_map(name).collect()
+    let options = words.iter().take_while(|word| *word != "--");
+    options.enumerate().filter_map(flag).collect()
 }
 
 fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {

@@ -1,9 +1,10 @@
 //! Settings of the node in a command: those that hold before it connects, and options of its
 //! command line that an option set overrides.
 
-use client::Standing;
-use policy::settings::{Kind, of_flag};
+use client::{Rate, Standing};
+use policy::settings::{Kind, Setting, find, of_flag};
 
+use crate::arguments::Flag;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::options::Global;
@@ -15,25 +16,69 @@ pub(crate) fn last_received(global: &Global) -> Option<Standing> {
     client::standing(&folder, home::is_scheduled()).ok()
 }
 
+/// Option that stands for those of both directions.
+const BOTH_RATES: &str = "limit-rate";
+/// Options that limit what is sent, and what is received.
+const RATES: [&str; 2] = ["limit-rate-send", "limit-rate-receive"];
+
 /// Says which options of the command line do not count, because an option set forces other values.
-pub(crate) fn say_unheeded(context: &Context, flags: &[String]) {
+pub(crate) fn say_unheeded(context: &Context, flags: &[Flag]) {
     let command = context.command_name();
-    let mut of_settings =
-        flags.iter().filter_map(|flag| Some((flag, of_flag(flag, command)?))).peekable();
-    if of_settings.peek().is_none() {
+    let of_settings: Vec<(&Flag, &'static Setting)> = flags
+        .iter()
+        .flat_map(|flag| {
+            let settings = settings_of(flag, flags, command);
+            settings.into_iter().map(move |setting| (flag, setting))
+        })
+        .collect();
+    if of_settings.is_empty() {
         return;
     }
     let Some(standing) = last_received(&context.global) else { return };
+    let set = standing.received().shown();
     for (flag, setting) in of_settings {
-        if let Some(value) = standing.forced(setting.name) {
-            let set = standing.received().shown();
-            context.output.note(&format!(
-                "--{flag} did not count: {} forces {} = {value}",
-                model::printable(&set),
-                setting.name
-            ));
-        }
+        let forced = match standing.forced(setting.name) {
+            Some(value) => format!("{} = {value}", setting.name),
+            None => match smaller_limits(flag, setting, &standing, &context.global) {
+                Some(limits) => format!("limits = {limits}, and the limit of this time is smaller"),
+                None => continue,
+            },
+        };
+        let part = match (flag.name == BOTH_RATES, setting.name == RATES[0]) {
+            (false, _) => "",
+            (true, true) => " for what is sent",
+            (true, false) => " for what is received",
+        };
+        let set = model::printable(&set);
+        context
+            .output
+            .note(&format!("--{} did not count{part}: {set} forces {forced}", flag.name));
     }
+}
+
+/// Returns the settings that `flag`, one of the options of `command`, overrides.
+fn settings_of(flag: &Flag, all: &[Flag], command: &str) -> Vec<&'static Setting> {
+    if flag.name != BOTH_RATES {
+        return of_flag(&flag.name, command).into_iter().collect();
+    }
+    // The option of one direction takes precedence.
+    let is_free = |rate: &&str| all.iter().all(|other| other.name != *rate);
+    RATES.into_iter().filter(is_free).filter_map(find).collect()
+}
+
+/// Returns the limits by time of day that an option set forces, if `flag` limits less than they do
+/// at this time.
+fn smaller_limits<'a>(
+    flag: &Flag,
+    setting: &Setting,
+    standing: &'a Standing,
+    global: &Global,
+) -> Option<&'a str> {
+    let limits = standing.forced("limits").filter(|_| RATES.contains(&setting.name))?;
+    let given: Rate = flag.value.as_ref()?.parse().ok()?;
+    let now = client::timed_limits(&home::folder(global.home.as_ref()).ok()?).ok()?;
+    let limit = if setting.name == RATES[0] { now.send } else { now.receive };
+    limit.filter(|limit| *limit < given).map(|_| limits)
 }
 
 /// Returns the value in force of a setting that a command takes as text. `given` is the value of
@@ -80,7 +125,7 @@ pub(crate) fn typed(kind: Kind, value: &str) -> serde_json::Value {
 pub(crate) fn say_machine(machine: &client::MachinePaths, standing: &Standing) {
     use policy::local::{Reason, Standing as MountDecision};
     let Some(mounts) = &machine.mounts else {
-        let setting = policy::settings::find("paths").expect("a setting");
+        let setting = find("paths").expect("a setting");
         let source = standing.report(setting).source;
         let paths: Vec<String> = machine.paths.iter().map(|path| model::escaped(path)).collect();
         output::say(&format!("backing up {}, by {source}", paths.join(", ")));
@@ -111,7 +156,6 @@ pub(crate) fn say_machine(machine: &client::MachinePaths, standing: &Standing) {
 
 #[cfg(test)]
 mod tests {
-    use policy::settings::find;
     use serde_json::json;
 
     use super::*;

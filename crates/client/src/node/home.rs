@@ -17,7 +17,7 @@ use crate::error::{ClientError, ErrorKind};
 use crate::node::agent::AgentSettings;
 use crate::node::standing::{ReceivedSet, Standing, syntax};
 use crate::options::BackupOptions;
-use crate::pace::{LimitWindow, Pace, Rate, RateLimits};
+use crate::pace::{LimitWindow, Pace, Rate, RateLimits, StandingLimits};
 use crate::patience::TAKEOVER;
 use crate::patience::WAIT;
 use crate::tuning::{JournalChoice, Stillness, Tuning};
@@ -104,11 +104,12 @@ pub(crate) struct ClientConfig {
     #[schemars(extend("x-default" = "none"))]
     pub(crate) virtual_filespaces: Option<Vec<String>>,
     /// Maximum number of bytes that a command sends in a second, as in `10M`. It comes before
-    /// `limits`.
+    /// `limits`; if an option set forces those, the smaller limit counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-default" = "none"))]
     pub(crate) limit_rate_send: Option<Rate>,
-    /// Maximum number of bytes that a command receives in a second. It comes before `limits`.
+    /// Maximum number of bytes that a command receives in a second. It comes before `limits`;
+    /// if an option set forces those, the smaller limit counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-default" = "none"))]
     pub(crate) limit_rate_receive: Option<Rate>,
@@ -478,23 +479,30 @@ fn own_has_section(text: &str) -> bool {
     toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("options"))
 }
 
-/// Returns the pace of a command with the limits `given` on its command line. Limits by time of day
-/// that an option set forces come before limits of the node.
+/// Returns the pace of a command with the limits `given` on its command line.
 fn pace_of(config: &ClientConfig, standing: &Standing, given: RateLimits) -> Option<Arc<Pace>> {
     Pace::new(limits_of(config, standing, given), &config.limits).map(Arc::new)
 }
 
-/// Returns the limits that hold at any time of day.
-fn limits_of(config: &ClientConfig, standing: &Standing, given: RateLimits) -> RateLimits {
-    let is_timed = standing.forced("limits").is_some();
+/// Returns the limits that hold at any time of day. If an option set forces limits by time of day,
+/// the node and the command line can only limit more: what they say counts beside the forced
+/// limits. What the set forces on the rate itself, and what a schedule asks for, comes before them.
+fn limits_of(config: &ClientConfig, standing: &Standing, given: RateLimits) -> StandingLimits {
+    let is_timed = standing.is_forced("limits");
     let limit = |name: &str, given: Option<Rate>, own: Option<Rate>| {
-        let is_free = !is_timed || standing.forced(name).is_some();
-        let given = standing.heed(name, given).filter(|_| is_free);
-        given.or(own.filter(|_| is_free))
+        let given = standing.heed(name, given);
+        let is_of_schedule = standing.is_scheduled && given.is_some();
+        let limit = given.or(own);
+        match !is_timed || is_of_schedule || standing.is_forced(name) {
+            true => (limit, None),
+            false => (None, limit),
+        }
     };
-    RateLimits {
-        send: limit("limit-rate-send", given.send, config.limit_rate_send),
-        receive: limit("limit-rate-receive", given.receive, config.limit_rate_receive),
+    let send = limit("limit-rate-send", given.send, config.limit_rate_send);
+    let receive = limit("limit-rate-receive", given.receive, config.limit_rate_receive);
+    StandingLimits {
+        before: RateLimits { send: send.0, receive: receive.0 },
+        beside: RateLimits { send: send.1, receive: receive.1 },
     }
 }
 
@@ -540,6 +548,8 @@ pub(super) fn write_identity(
 
 #[cfg(test)]
 mod tests {
+    use policy::settings::SetOption;
+
     use super::*;
 
     /// Makes the folder of a node that was enrolled at `server`.
@@ -548,6 +558,45 @@ mod tests {
         std::fs::write(folder.join(CONFIG_FILE), config).expect("written");
         std::fs::write(folder.join(IDENTITY_FILE), b"no certificate").expect("written");
         Home::load(folder).expect("a node's folder")
+    }
+
+    /// Returns the limits of a command that may send 1 MiB in a second, at a node that may receive
+    /// 200 KiB, where an option set forces `options`.
+    fn limits(options: &[(&str, &str)], is_scheduled: bool) -> StandingLimits {
+        let folder = tempfile::tempdir().expect("a folder");
+        enrolled(folder.path(), "one:1");
+        let path = folder.path().join(CONFIG_FILE);
+        let config = std::fs::read_to_string(&path).expect("is read");
+        std::fs::write(&path, config + "limit_rate_receive = \"200K\"\n").expect("written");
+        let option = |(name, value): &(&str, &str)| SetOption {
+            name: (*name).to_owned(),
+            value: (*value).to_owned(),
+            is_forced: true,
+        };
+        let options = options.iter().map(option).collect();
+        let received = ReceivedSet { name: "WEB".to_owned(), options, ..ReceivedSet::default() };
+        received.keep(folder.path()).expect("written");
+        let given = RateLimits { send: "1M".parse().ok(), receive: None };
+        let home = Home::load_for(folder.path(), given, is_scheduled).expect("a node's folder");
+        limits_of(&home.config, &home.standing, given)
+    }
+
+    #[test]
+    fn rates_of_the_nodes_own_count_beside_forced_limits() {
+        let rates = |send: &str, receive: &str| RateLimits {
+            send: send.parse().ok(),
+            receive: receive.parse().ok(),
+        };
+        let of = |before, beside| StandingLimits { before, beside };
+        let none = RateLimits::default();
+        let both = rates("1M", "200K");
+        assert_eq!(limits(&[], false), of(both, none));
+        let windows = ("limits", "send=10M");
+        assert_eq!(limits(&[windows], false), of(none, both));
+        let of_one = of(rates("9M", ""), rates("", "200K"));
+        assert_eq!(limits(&[windows, ("limit-rate-send", "9M")], false), of_one);
+        // A schedule comes before force, and the node's file does not.
+        assert_eq!(limits(&[windows], true), of(rates("1M", ""), rates("", "200K")));
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub struct SettingReport {
     /// Values of the other sources, in the order of precedence, each with its source and the
     /// reason why it does not count.
     pub others: Vec<OtherOffer>,
+    /// What counts beside the value.
+    pub remark: Option<String>,
 }
 
 /// Value of a source that does not count.
@@ -236,6 +238,13 @@ impl Standing {
         value.filter(|_| rank == Rank::Forced && !self.is_scheduled)
     }
 
+    /// Returns true if an option set forces a value on the setting `name`, whoever has started the
+    /// command.
+    pub(crate) fn is_forced(&self, name: &str) -> bool {
+        let (rank, _) = self.winner(find(name).expect("a setting of the table"));
+        rank == Rank::Forced
+    }
+
     /// Returns the value that the command line gives for the setting `name`, unless an option set
     /// forces another one.
     pub fn heed<T>(&self, name: &str, given: Option<T>) -> Option<T> {
@@ -267,7 +276,19 @@ impl Standing {
                     Some(OtherOffer { source: self.source(setting, of), value, reason })
                 })
                 .collect(),
+            remark: self.remark(setting, rank),
         }
+    }
+
+    /// Returns what counts beside the value of a setting.
+    fn remark(&self, setting: &Setting, rank: Rank) -> Option<String> {
+        let is_rate = matches!(setting.name, "limit-rate-send" | "limit-rate-receive");
+        let is_own = matches!(rank, Rank::Node | Rank::IfNotSet);
+        if !is_rate || !is_own || !self.is_forced("limits") {
+            return None;
+        }
+        let (set, limits) = (self.received.shown(), self.value("limits").unwrap_or_default());
+        Some(format!("{set} forces limits = {limits}: the smaller limit counts"))
     }
 
     /// Returns the reason why the option set does not decide, if it is not the order of precedence.

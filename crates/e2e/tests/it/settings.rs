@@ -12,7 +12,7 @@ use e2e::scratch::Scratch;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, plant_files};
 
 /// Time within which an agent must have followed a change.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -90,6 +90,56 @@ fn force_comes_before_the_command_line_and_a_plain_option_after_the_file() {
     assert!(all.len() > 30, "all options are listed");
     let refused = scene.node.run(&["explain", "--option", "speed"]).expect(&[12]);
     refused.says("there is no option 'speed'");
+}
+
+#[test]
+fn a_smaller_rate_of_ones_own_counts_beside_forced_limits() {
+    let scene = Scene::new();
+    let server = &scene.server;
+    plant_files(&scene.tree, 6, 1 << 20, 5);
+    let set = ["--option", "limits=send=50M receive=50M", "--force"];
+    server.admin(&[&["optionset", "define", "WEB"][..], &set].concat());
+    assign(server, "anna", "WEB");
+    configure(&scene.node, "limit_rate_receive = \"2M\"");
+    let explained = scene.node.run(&["explain", "--option", "limit-rate-receive"]).expect(&[0]);
+    explained
+        .says("limit-rate-receive = 2M")
+        .says("option set WEB version 1 forces limits = ")
+        .says(": the smaller limit counts");
+    // 6 MiB take 3 seconds.
+    let least = 2.0;
+    let elapsed = |outcome: &Outcome| outcome.json()["elapsed_secs"].as_f64().expect("a number");
+    let quiet = |outcome: &Outcome| !outcome.to_string().contains("did not count");
+    let sent = scene.node.backup(&scene.tree, &["--limit-rate-send", "2M"]).expect(&[0]);
+    assert!(elapsed(&sent) > least && quiet(&sent), "the option counts: {sent}");
+    let out = scene.scratch.folder("of the file");
+    let received = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
+    assert!(elapsed(&received) > least, "the file counts: {received}");
+    let out = scene.scratch.folder("of the option");
+    let received = scene.node.restore(&scene.tree, &out, &["--limit-rate=2M"]).expect(&[0]);
+    assert!(elapsed(&received) > least && quiet(&received), "the option counts: {received}");
+
+    let larger = ["--limit-rate-send", "60M"];
+    let outcome = scene.node.backup(&scene.tree, &larger).expect(&[0]);
+    outcome
+        .says("--limit-rate-send did not count: option set WEB version 1 forces limits = ")
+        .says("the limit of this time is smaller");
+    let outcome = scene.node.backup(&scene.tree, &["--limit-rate=60M"]).expect(&[0]);
+    outcome
+        .says("--limit-rate did not count for what is sent: ")
+        .says("--limit-rate did not count for what is received: ");
+
+    let set = ["--option", "compression=19", "--option", "limit-rate-send=9M", "--force"];
+    server.admin(&[&["optionset", "set", "WEB"][..], &set].concat());
+    let options = ["--compression", "3", "--limit-rate", "1M"];
+    let forces = "option set WEB version 2 forces";
+    let outcome = scene.node.backup(&scene.tree, &options).expect(&[0]);
+    let outcome = outcome
+        .says(&format!("--compression did not count: {forces} compression = 19"))
+        .says(&format!(
+            "--limit-rate did not count for what is sent: {forces} limit-rate-send = 9M"
+        ));
+    assert!(!outcome.to_string().contains("for what is received"), "it counts there: {outcome}");
 }
 
 /// A warning said the same before.

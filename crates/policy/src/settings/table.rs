@@ -294,7 +294,8 @@ pub const SETTINGS: [Setting; 42] = [
         Kind::Rate,
         ALL,
         "limits",
-        "Maximum number of bytes that a command receives in a second. It comes before `limits`.",
+        "Maximum number of bytes that a command receives in a second. It comes before `limits`; if \
+         an option set forces those, the smaller limit counts.",
     )
     .flagged(),
     open(
@@ -303,7 +304,8 @@ pub const SETTINGS: [Setting; 42] = [
         Kind::Rate,
         ALL,
         "limits",
-        "Maximum number of bytes that a command sends in a second. It comes before `limits`.",
+        "Maximum number of bytes that a command sends in a second. It comes before `limits`; if \
+         an option set forces those, the smaller limit counts.",
     )
     .flagged(),
     open(

@@ -97,6 +97,9 @@ fn text(report: &SettingReport, standing: &Standing) -> String {
         let reason = other.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         writeln!(text, "  not from {source}, which says {value}{reason}").expect("a String");
     }
+    if let Some(remark) = &report.remark {
+        writeln!(text, "  {}", printable(remark)).expect("a String");
+    }
     writeln!(text, "  for {}: {}", report.setting.commands, report.setting.meaning)
         .expect("a String");
     for mount in mounts(report, standing) {
@@ -132,6 +135,8 @@ struct SettingDocument<'a> {
     option_set: Option<&'a str>,
     option_set_version: Option<u64>,
     others: Vec<OtherDocument<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<&'a str>,
     commands: &'a str,
     meaning: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -150,7 +155,7 @@ fn document<'a>(
     standing: &'a Standing,
     mounts: &'a [MountStanding],
 ) -> SettingDocument<'a> {
-    let SettingReport { setting, rank, value, source, others } = report;
+    let SettingReport { setting, rank, value, source, others, remark } = report;
     let received = standing.received();
     let is_of_set = matches!(rank, Rank::Forced | Rank::IfNotSet);
     SettingDocument {
@@ -176,6 +181,7 @@ fn document<'a>(
                 reason: other.reason,
             })
             .collect(),
+        remark: remark.as_deref(),
         commands: setting.commands,
         meaning: setting.meaning,
         file_systems: mounts.iter().map(FileSystemDocument::new).collect(),
