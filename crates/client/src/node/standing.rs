@@ -347,11 +347,25 @@ fn bring_into_bounds(setting: &Setting, table: &mut Table, file: &Path) -> Optio
 
 /// Returns a fault of `client.toml`, which has `text`, on one line.
 pub(super) fn syntax(text: &str, error: &toml::de::Error) -> String {
-    match error.span() {
-        Some(at) => model::located(text, Some(at), error.message()),
+    let message = error.message();
+    let fault = match error.span() {
+        Some(at) => model::located(text, Some(at), message),
         // Only the whole error names the key then.
         None => model::on_one_line(&error.to_string()),
+    };
+    match place_of_unknown(message) {
+        Some(place) => format!("{fault}; {place}"),
+        None => fault,
     }
+}
+
+/// Returns the place of the key that stands in another one by this message, as in `compression
+/// belongs in [tuning]`.
+fn place_of_unknown(message: &str) -> Option<String> {
+    let (key, _) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    let in_section = |setting: &Setting| setting.key.split_once('.');
+    let (section, _) = SETTINGS.iter().filter_map(in_section).find(|(_, end)| *end == key)?;
+    Some(format!("{key} belongs in [{section}]"))
 }
 
 /// Parses the node's file. The settings of the section `[options]` go to their places.

@@ -202,6 +202,22 @@ fn the_section_of_options_is_read_by_names() {
 }
 
 #[test]
+fn a_key_outside_of_its_section_is_told_the_section() {
+    for (lines, section) in [
+        ("compression = 3\n", Some("; compression belongs in [tuning]")),
+        ("poll_minutes = 3\n[options]\nwait = \"9m\"\n", Some("; poll_minutes belongs in [agent]")),
+        ("speed = 3\n", None),
+    ] {
+        let error = home(lines, &[]).err().expect("refused");
+        assert!(error.message.contains("unknown field"), "{}", error.message);
+        match section {
+            Some(section) => assert!(error.message.ends_with(section), "{}", error.message),
+            None => assert!(!error.message.contains("belongs in"), "{}", error.message),
+        }
+    }
+}
+
+#[test]
 fn values_of_the_file_are_shown_as_they_are_written_in_option_sets() {
     let lines = "paths = [\"all-local\", '/odd,\\xff']\n[[limits]]\nfrom = \"22:00\"\n\
                  days = \"fri\"\nsend = \"10M\"\n[[limits]]\nreceive = \"20M\"\n";
