@@ -187,7 +187,7 @@ fn unknown_command(error: &clap::Error) -> Option<&str> {
 /// Words that mean the same: one command has one of them, and another command another.
 const SAME_ACTS: [&[&str]; 5] = [
     &["delete", "remove", "rm", "del"],
-    &["add", "define", "create", "new", "register"],
+    &["add", "define", "create", "new", "register", "make"],
     &["list", "show", "ls", "query", "q"],
     &["set", "update", "modify", "change", "edit"],
     &["cancel", "stop", "abort"],

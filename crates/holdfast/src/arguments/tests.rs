@@ -105,6 +105,7 @@ const REFUSED: &[&str] = &[
     "admin reclamation",
     "admin policy show STANDARD",
     "admin policy diff --domain LONG STANDARD",
+    "agent stop",
 ];
 
 #[test]
@@ -143,6 +144,12 @@ fn an_act_before_its_object_is_understood() {
         ("admin reg node bert", "holdfast admin node add"),
         ("admin event sho 3", "holdfast admin event show"),
         ("admin sho event 3", "holdfast admin event show"),
+        ("admin node label web-01 web", "holdfast admin node set --label"),
+        ("admin labels", "holdfast admin node set --label"),
+        ("admin schedule suspend nightly", "holdfast admin schedule update --suspended yes"),
+        ("admin schedule resume nightly", "holdfast admin schedule update --suspended no"),
+        ("enrolment-key make", "holdfast admin enrolment-key add"),
+        ("admin enrolment-key make", "holdfast admin enrolment-key add"),
     ] {
         let refused = refusal(line);
         let expected = format!("did you mean '{meant}'?");

@@ -45,13 +45,26 @@ const FOREIGN_WORDS: &[ForeignWord] = &[
     foreign(NAME, "version", &["holdfast --version"]),
     foreign("holdfast admin", "accept", &["holdfast admin expire --confirm-clock"]),
     foreign("holdfast admin", "actlog", &["holdfast admin log"]),
+    foreign("holdfast admin", "label", &["holdfast admin node set --label"]),
+    foreign("holdfast admin", "labels", &["holdfast admin node set --label"]),
     foreign(
         "holdfast admin",
         "reclamation",
         &["holdfast admin reclaim", "holdfast admin volume reclaim"],
     ),
     foreign("holdfast admin", "server", &["holdfast admin servers"]),
+    foreign("holdfast admin node", "label", &["holdfast admin node set --label"]),
     foreign("holdfast admin node", "token", &["holdfast admin node add --again"]),
+    foreign(
+        "holdfast admin schedule",
+        "resume",
+        &["holdfast admin schedule update --suspended no"],
+    ),
+    foreign(
+        "holdfast admin schedule",
+        "suspend",
+        &["holdfast admin schedule update --suspended yes"],
+    ),
     foreign("holdfast agent", "start", &["holdfast agent run"]),
     foreign("holdfast hsm", "start", &["holdfast hsm run"]),
     foreign("holdfast hsm", "unmigrate", &["holdfast hsm recall"]),
@@ -70,6 +83,10 @@ const FOREIGN_OBJECTS: &[(&str, &str)] = &[
     ("stgpool", "pool"),
 ];
 
+/// How a server is stopped.
+const SERVER_END: &str =
+    "stop a server by its service manager ('systemctl stop holdfast-server') or by SIGTERM";
+
 /// Returns the command that has the object of another program of which `word` is the beginning.
 pub(super) fn object_meant(word: &str) -> Option<&'static str> {
     let mut meant = FOREIGN_OBJECTS.iter().filter(|(object, _)| object.starts_with(word));
@@ -87,14 +104,14 @@ pub(super) fn meant_by(after: &str, word: &str) -> Option<&'static [&'static str
 
 /// Returns what to do if `word`, after the command `after`, asks for what no command does.
 pub(super) fn advice(after: &str, word: &str) -> Option<&'static str> {
-    let is_end_of_server = match after {
-        "holdfast server" => ["halt", "shutdown", "stop"].contains(&word),
-        "holdfast admin" => ["halt", "shutdown"].contains(&word),
-        _ => false,
-    };
-    is_end_of_server.then_some(
-        "stop a server by its service manager ('systemctl stop holdfast-server') or by SIGTERM",
-    )
+    match after {
+        "holdfast agent" if word == "stop" => Some(
+            "stop an agent by its service manager ('systemctl stop holdfast-agent') or by SIGTERM",
+        ),
+        "holdfast server" if ["halt", "shutdown", "stop"].contains(&word) => Some(SERVER_END),
+        "holdfast admin" if ["halt", "shutdown"].contains(&word) => Some(SERVER_END),
+        _ => None,
+    }
 }
 
 /// Returns the words of other programs that [`meant_by`] knows after the command `after`.
