@@ -93,7 +93,6 @@ use crate::path::split;
 use crate::progress::{Phase, Progress};
 use crate::report::{BackupReport, Failure};
 use crate::rules::Rules;
-use crate::stages::StageTime;
 use crate::tuning::Stillness;
 
 /// Backs up the targets, one filespace after the other. An attempt that loses its connection leaves
@@ -107,11 +106,12 @@ pub(crate) fn run(
     progress.attempts.begin(link.hello().now);
     let tally = Tally::new(Arc::clone(progress));
     let done = attempt(link, home, options, &tally);
+    // Without any filespace, nothing has noted it.
+    tally.note_authentication(link.authentication);
     let (filespaces, archive) = done.inspect_err(|_| keep(&tally))?;
     progress.enter(Phase::Finishing);
     let mut report = joined(tally, progress);
     report.node = link.hello().node.clone();
-    report.stages.authenticate += StageTime::alone(link.authentication);
     report.filespaces = filespaces;
     report.dry_run = options.dry_run;
     report.archive = archive;
@@ -288,12 +288,12 @@ pub(crate) fn run_stream(
     let filespace = STREAM_FILESPACE;
     let scope = Scope { filespace, root: b"/", reflinks: false, targets: &targets };
     let place = StreamPlace { directory, name: file_name };
+    tally.note_authentication(link.authentication);
     let sent = stream::back_up_stream(run, &scope, &place, stream);
     sent.inspect_err(|_| keep(&tally))?;
     progress.enter(Phase::Finishing);
     let mut report = joined(tally, progress);
     report.node = link.hello().node.clone();
-    report.stages.authenticate += StageTime::alone(link.authentication);
     report.filespaces = vec![STREAM_FILESPACE.to_vec()];
     Ok(report)
 }

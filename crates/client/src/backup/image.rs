@@ -48,7 +48,6 @@ use crate::node::home::Home;
 use crate::progress::{Phase, Progress};
 use crate::report::BackupReport;
 use crate::rules::{FileTreatment, Rules};
-use crate::stages::StageTime;
 use crate::tuning::Tuning;
 
 /// Minimum number of reading threads: a disk serves several requests at once.
@@ -137,6 +136,7 @@ pub(crate) fn back_up(
     progress.bytes_expected.fetch_add(used, Relaxed);
     progress.enter(Phase::Running);
     tally.inspect(1, source.bytes());
+    tally.note_authentication(link.authentication);
     let made = in_session(run, &scope, |session, outbox| {
         let last = last_image(link, &options.name)?;
         let doubtful = doubtful_parts(link, source, last.as_ref())?;
@@ -148,7 +148,6 @@ pub(crate) fn back_up(
     })?;
     let mut report = progress.attempts.join_image(&options.name, tally.into_report());
     report.node = link.hello().node.clone();
-    report.stages.authenticate += StageTime::alone(link.authentication);
     report.filespaces = vec![filespace];
     report.elapsed = progress.attempts.elapsed();
     report.interruptions = progress.interruptions();

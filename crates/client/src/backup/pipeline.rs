@@ -79,6 +79,8 @@ impl Session<'_> {
     ) -> Result<(), ClientError> {
         // The tally is that of all filespaces of the command.
         let before = self.tally().report();
+        // The report of the first filespace tells the server of it, and no other one.
+        self.tally().note_authentication(self.context.link.authentication);
         let mut journal = match prospect {
             Some(prospect) => Some(prospect.prove(self)?),
             None => None,

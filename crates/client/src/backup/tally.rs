@@ -190,6 +190,11 @@ impl Tally {
         note(&mut self.rest().stages);
     }
 
+    /// Notes how long it took to connect. An attempt has one connection, so this counts once.
+    pub(super) fn note_authentication(&self, time: Duration) {
+        self.note_stages(|stages| stages.authenticate = StageTime::alone(time));
+    }
+
     /// Adds to the busy time of the stage that reads.
     pub(super) fn note_read(&self, time: Duration) {
         if !time.is_zero() {
@@ -323,6 +328,21 @@ mod tests {
         let progress = &tally.progress;
         let counts = [&progress.bytes, &progress.bytes_transferred, &progress.committed];
         assert_eq!(counts.map(|count| count.load(Relaxed)), [400, 310, 5]);
+    }
+
+    #[test]
+    fn the_first_filespace_tells_how_long_it_took_to_connect() {
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let connected = StageTime::alone(Duration::from_millis(70));
+        let mut told = Vec::new();
+        for _ in 0..2 {
+            let before = tally.report();
+            tally.note_authentication(connected.busy);
+            told.push(tally.report().stages.since(&before.stages).authenticate);
+        }
+        assert_eq!(told, [connected, StageTime::default()]);
+        assert_eq!(tally.report_of_lost().stages.authenticate, connected);
+        assert_eq!(tally.into_report().stages.authenticate, connected);
     }
 
     #[test]

@@ -95,6 +95,8 @@ fn metrics_tell_what_backups_did() {
         "holdfast_backup_inspected_bytes_total",
         "holdfast_backup_before_dedup_bytes_total",
         "holdfast_backup_transferred_bytes_total",
+        "holdfast_backup_stage_busy_seconds_total{stage=\"authenticate\"}",
+        "holdfast_backup_stage_waited_seconds_total{stage=\"authenticate\"}",
         "holdfast_backup_stage_busy_seconds_total{stage=\"read\"}",
         "holdfast_backup_stage_busy_seconds_total{stage=\"commit\"}",
         "holdfast_pool_bytes{pool=\"PRIMARY\"}",
