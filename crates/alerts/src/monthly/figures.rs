@@ -57,6 +57,7 @@ pub fn read(
         made: now,
         days: 0,
         good_nodes: Vec::new(),
+        registered_nodes: Vec::new(),
         nodes: Vec::new(),
     };
     fill(&mut report, &rows, now);
@@ -77,6 +78,15 @@ fn fill(report: &mut MonthlyReport, rows: &Rows, now: ServerTime) {
     }
     report.nodes.sort_by(|one, other| one.node.cmp(&other.node));
     report.good_nodes = days.iter().map(|day| good.get(day).copied().unwrap_or(0)).collect();
+    let registered: Vec<Date> = rows.nodes.iter().map(|node| first_day(report, node)).collect();
+    let there = |day: &Date| registered.iter().filter(|first| *first <= day).count();
+    report.registered_nodes =
+        days.iter().map(|day| u32::try_from(there(day)).unwrap_or(u32::MAX)).collect();
+}
+
+/// Returns the day on which a node was registered.
+fn first_day(report: &MonthlyReport, node: &Node) -> Date {
+    report.zone.wall(node.registered).date()
 }
 
 /// Returns the days of the month that have begun.
@@ -93,7 +103,7 @@ fn node_month(
     node: &Node,
     days: &[Date],
 ) -> (NodeMonth, BTreeSet<Date>) {
-    let registered = report.zone.wall(node.registered).date();
+    let registered = first_day(report, node);
     let there = days.iter().filter(|day| **day >= registered).count();
     let mut line = NodeMonth {
         node: node.name.to_string(),
@@ -186,6 +196,7 @@ mod tests {
             made: at(now),
             days: 0,
             good_nodes: Vec::new(),
+            registered_nodes: Vec::new(),
             nodes: Vec::new(),
         };
         fill(&mut report, rows, at(now));
@@ -222,6 +233,7 @@ mod tests {
         };
         let report = filled(&rows, "2026-11-03T12:00:00Z");
         assert_eq!((report.days, &report.good_nodes[..]), (3, &[1, 1, 1][..]));
+        assert_eq!(report.registered_nodes, [1, 2, 2], "b came on the second day");
         let [a, b] = &report.nodes[..] else { panic!("two nodes") };
         assert_eq!((a.days, a.days_good, a.backups_complete, a.backups_partial), (3, 2, 3, 1));
         assert_eq!((a.objects, a.bytes, a.bytes_sent, a.events_failed), (10, 250, 40, 1));

@@ -96,9 +96,8 @@ const WIDTH: u32 = 930;
 const HEIGHT: u32 = 120;
 const STEP: u32 = 30;
 
-/// Adds a bar for each day: the share of the nodes with a good backup.
+/// Adds a bar for each day: the share of the nodes of that day with a good backup.
 fn days(page: &mut String, report: &MonthlyReport) {
-    let nodes = u32::try_from(report.nodes.len()).unwrap_or(u32::MAX);
     page.push_str("<h2>Nodes with a good backup, by day</h2>\n");
     let high = HEIGHT + 30;
     writeln!(
@@ -107,23 +106,39 @@ fn days(page: &mut String, report: &MonthlyReport) {
          aria-label=\"Number of nodes with a good backup on each day\">"
     )
     .expect("is text");
-    for (index, good) in (0_u32..).zip(&report.good_nodes) {
-        let tall = (*good * HEIGHT).checked_div(nodes).unwrap_or(0).min(HEIGHT);
-        let (x, y, day) = (index * STEP, HEIGHT - tall + 10, index + 1);
-        let middle = x + STEP / 2;
-        let color = if *good < nodes { "var(--bad)" } else { "var(--good)" };
-        writeln!(
-            page,
-            "<g><title>Day {day}: {good} of {nodes}</title><rect x=\"{}\" y=\"{y}\" width=\"{}\" \
-             height=\"{tall}\" rx=\"2\" fill=\"{color}\"/><text x=\"{middle}\" y=\"{}\" \
-             text-anchor=\"middle\">{day}</text></g>",
-            x + 4,
-            STEP - 8,
-            HEIGHT + 26,
-        )
-        .expect("is text");
+    let figures = report.good_nodes.iter().zip(&report.registered_nodes);
+    for (index, (good, nodes)) in (0_u32..).zip(figures) {
+        day(page, index, *good, *nodes);
     }
     page.push_str("</svg>\n");
+}
+
+/// Adds the bar of the day `index`. A day before all nodes has none.
+fn day(page: &mut String, index: u32, good: u32, nodes: u32) {
+    let (x, day) = (index * STEP, index + 1);
+    let (what, bar) = match (good * HEIGHT).checked_div(nodes) {
+        None => ("no node".to_owned(), String::new()),
+        Some(tall) => {
+            let tall = tall.min(HEIGHT);
+            let color = if good < nodes { "var(--bad)" } else { "var(--good)" };
+            let bar = format!(
+                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{tall}\" rx=\"2\" \
+                 fill=\"{color}\"/>",
+                x + 4,
+                HEIGHT - tall + 10,
+                STEP - 8,
+            );
+            (format!("{good} of {nodes}"), bar)
+        }
+    };
+    writeln!(
+        page,
+        "<g><title>Day {day}: {what}</title>{bar}<text x=\"{}\" y=\"{}\" \
+         text-anchor=\"middle\">{day}</text></g>",
+        x + STEP / 2,
+        HEIGHT + 26,
+    )
+    .expect("is text");
 }
 
 fn nodes(page: &mut String, report: &MonthlyReport, total: &NodeMonth) {

@@ -80,6 +80,8 @@ pub struct MonthlyReport {
     pub days: u32,
     /// Number of nodes with a good backup on each of these days.
     pub good_nodes: Vec<u32>,
+    /// Number of nodes that were registered on each of these days.
+    pub registered_nodes: Vec<u32>,
     pub nodes: Vec<NodeMonth>,
 }
 

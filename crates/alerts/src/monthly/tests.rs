@@ -54,6 +54,7 @@ fn report() -> MonthlyReport {
         made: at("2026-11-03T12:00:00Z"),
         days: 3,
         good_nodes: vec![2, 1, 2],
+        registered_nodes: vec![2, 2, 2],
         nodes: vec![node("web-1", 3, 2 << 30), node("web,2", 2, 1 << 30)],
     }
 }
@@ -76,6 +77,19 @@ fn a_page_has_all_figures_and_no_markup_of_names() {
     for outside in ["<script", "http:", "https:", "<img", "<link"] {
         assert!(!page.contains(outside), "{outside} is in {page}");
     }
+}
+
+#[test]
+fn a_day_counts_the_nodes_that_were_registered() {
+    let (good_nodes, registered_nodes) = (vec![0, 1, 1], vec![0, 1, 2]);
+    let page = MonthlyReport { good_nodes, registered_nodes, ..report() }.html();
+    let bar = |day: &str| {
+        let (_, after) = page.split_once(&format!("<title>Day {day}")).expect("has the day");
+        after.split_once("</g>").expect("has an end").0
+    };
+    assert!(bar("1: no node").contains(">1</text>") && !bar("1: no node").contains("<rect"));
+    assert!(bar("2: 1 of 1<").contains("fill=\"var(--good)\""));
+    assert!(bar("3: 1 of 2<").contains("fill=\"var(--bad)\""));
 }
 
 #[test]
