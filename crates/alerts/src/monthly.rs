@@ -4,8 +4,8 @@
 //!   catalogue --figures--> MonthlyReport --html, csv--> a person, a program, a mail
 //! ```
 //!
-//! The occupancy of a node at the end of the month comes from the last good backup of each of its
-//! filespaces, so the report of a past month stays the same as long as its backups are known.
+//! The occupancy of a node is what it has stored when the report is made, also in the report of a
+//! past month. The other figures are those of the month, as long as its backups are known.
 
 mod csv;
 mod figures;
