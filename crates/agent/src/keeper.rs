@@ -322,9 +322,11 @@ fn note_pause(folder: &Path, is_paused: bool) {
             .map(drop),
         false => std::fs::remove_file(&file),
     };
-    match noted.as_ref().map_err(io::Error::kind) {
-        Ok(()) | Err(io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {}
-        Err(_) => tracing::warn!(?noted, "a pause cannot be recorded"),
+    let is_done = |kind| matches!(kind, io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound);
+    if let Err(error) = noted
+        && !is_done(error.kind())
+    {
+        tracing::warn!(%error, "a pause cannot be recorded");
     }
 }
 

@@ -389,7 +389,8 @@ async fn take_report(
     tracing::info!(
         node = %node.name,
         schedule = report.key.schedule,
-        phase = ?report.report.phase,
+        phase = report.report.phase.name(),
+        code = report.report.phase.code(),
         "event reported"
     );
     let store = Arc::clone(&edge.store);

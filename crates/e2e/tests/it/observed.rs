@@ -63,6 +63,27 @@ fn objects_and_the_last_error_are_documents_too() {
     assert!(line["message"].as_str().unwrap().contains("cannot be read"), "{line}");
 }
 
+/// Regression: the message had the end of an event in the form of a debugger, `Ended(12)`.
+#[test]
+fn the_end_of_an_event_is_a_word_and_a_code() {
+    let scratch = Scratch::new();
+    let mut server = Server::start(&scratch.join("server"));
+    server.set_options(&["--log-format", "json"]);
+    server.restart();
+    let node = Node::enrol(&server, "web-1");
+    let agent = node.spawn_agent();
+    let run = ["run", "--json", "web-1", "--", "command", "exit 3"];
+    let ended = server.spawn_admin(&run).wait();
+    drop(agent);
+    let lines = check_documents(&server.terminate().expect(&[0]));
+    let reported = lines.iter().filter(|line| line["message"] == "event reported");
+    let told: Vec<_> = reported.map(|line| (&line["phase"], &line["code"])).collect();
+    let is_end = |(phase, code): &(&Value, &Value)| **phase == "ended" && **code == 12;
+    assert!(told.iter().any(is_end), "{lines:#?}, {ended}");
+    let has_code = |(phase, code): &(&Value, &Value)| (**phase == "ended") != code.is_null();
+    assert!(told.iter().all(has_code), "{told:?}");
+}
+
 #[test]
 fn a_collector_gets_spans_of_the_work_and_none_without_the_option() {
     let scratch = Scratch::new();

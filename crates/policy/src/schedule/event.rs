@@ -106,6 +106,26 @@ pub enum Phase {
     Interrupted,
 }
 
+impl Phase {
+    /// The name of the phase, as messages show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Began => "began",
+            Self::Working => "working",
+            Self::Ended(_) => "ended",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Returns the return code of an attempt that has ended.
+    pub fn code(self) -> Option<u8> {
+        match self {
+            Self::Ended(code) => Some(code),
+            Self::Began | Self::Working | Self::Interrupted => None,
+        }
+    }
+}
+
 /// State of an event, and the attempt to which it belongs; 0 before the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
