@@ -52,8 +52,17 @@ pub async fn run_by_itself(store: Arc<Store>, stop: watch::Receiver<bool>) {
     );
 }
 
-/// Says at the start which ways of notices cannot be used, and not only when there is a notice.
+/// Says at the start which ways of notices cannot be used, and not only when there is a notice, and
+/// which ones do not prove from whom a notice is.
 async fn say_problems(store: &Arc<Store>) {
+    for webhook in &store.config.alerts.webhooks {
+        if webhook.secret_file.is_none() {
+            tracing::warn!(
+                webhook = webhook.name,
+                "notices are not signed, because this webhook has no 'secret_file'"
+            );
+        }
+    }
     let find = |store: &Store| Ok(problems(&store.config.alerts, &store.folder));
     match blocking(store, find).await {
         Ok(found) => found.into_iter().for_each(|error| {

@@ -246,6 +246,25 @@ fn a_server_says_at_its_start_which_way_cannot_be_used() {
         .says("'nobody' is not an address of mail");
 }
 
+#[test]
+fn a_server_says_at_its_start_which_webhook_gets_notices_without_a_signature() {
+    const UNSIGNED: &str = "notices are not signed, because this webhook has no 'secret_file'";
+    let mut watched = Watch::new();
+    fs::write(watched.server.dir().join("webhook.secret"), format!("{SECRET}\n")).unwrap();
+    let webhook = |name: &str, secret: &str| {
+        format!("[[alerts.webhooks]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:9\"\n{secret}\n")
+    };
+    let signed = webhook("signed", "secret_file = \"webhook.secret\"");
+    watched.configure(&[signed, webhook("bare", "")].concat());
+    watched.server.restart();
+    watched.server.wait_to_say(UNSIGNED);
+    let outcome = watched.server.terminate().expect(&[0]);
+    let told: Vec<_> =
+        outcome.messages().into_iter().filter(|line| line.contains(UNSIGNED)).collect();
+    let [line] = &told[..] else { panic!("one webhook: {outcome}") };
+    assert!(line.contains("bare"), "{line}");
+}
+
 /// Regression: a mail server that took connections and said nothing held up all other notices, and
 /// so did many mails that waited for it.
 #[test]
