@@ -11,8 +11,14 @@ export default async function play(stage, facts) {
   writeFileSync(facts.mark, '');
   const library = page.getByRole('region', { name: 'Library vault' });
   const queue = page.getByRole('table', { name: 'Recall queue' });
-  for (const node of ['web-1', 'web-2']) await queue.getByText(node, { exact: true }).waitFor();
+  const showsReaders = async () => {
+    for (const node of ['web-1', 'web-2']) await queue.getByText(node, { exact: true }).waitFor();
+  };
+  await showsReaders();
   await library.getByRole('list', { name: 'Drives' }).getByText(/^A0000\dL8$/).first().waitFor();
+  // The readers are served while the play goes on, so their picture comes before all else.
+  await showsReaders();
+  await stage.inspect('library', library);
   const slots = library.getByRole('list', { name: 'Slots' }).getByRole('listitem');
   await slots.first().waitFor();
   // A volume lies in a slot, or is mounted and so in none.
@@ -24,7 +30,6 @@ export default async function play(stage, facts) {
   check((await legend.getByText('door', { exact: false }).count() > 0) === hasDoor, 'the legend says what a door is');
   await stage.inspect('pools');
   await seesActions(stage);
-  await stage.inspect('library', library);
   await page.getByRole('link', { name: /^\d+ volumes?$/ }).click();
   await page.getByText('Only of pool TAPE').waitFor();
   const volumes = page.getByRole('table', { name: 'Volumes' });
