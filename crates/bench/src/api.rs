@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   for each database:  new server -> fill its catalogue while it is stopped -> start it
-//!     -> each list many times, in turns
+//!     -> a backup of the node whose objects are listed -> each list many times, in turns
 //!     round:  a first backup alone, a first backup beside readers
 //! ```
 //!
@@ -27,7 +27,7 @@ use crate::servers::{NO_DATABASE, plant};
 use crate::trouble::Trouble;
 use crate::workplace::Workplace;
 use fill::Extent;
-use lists::{Lists, Readers, Times};
+use lists::{BROWSED, Lists, Readers, Times};
 
 /// Measure the lists of the REST API with many nodes and events, and a backup beside their readers
 ///
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     objects: usize,
     /// Number of rounds, each with one backup alone and one beside readers
     #[arg(long, value_name = "N")]
-    #[arg(default_value_t = 5, value_parser = number(1..=100))]
+    #[arg(default_value_t = 15, value_parser = number(1..=100))]
     rounds: usize,
     /// Number of requests of the readers in a second, beside a backup
     #[arg(long, value_name = "N")]
@@ -126,9 +126,10 @@ fn measure(
         None => fill::sqlite(&folder.join("server/catalog.sqlite"), extent)?,
     }
     server.restart();
+    backup(&server, BROWSED, tree);
     step("asking for lists");
     let caller = stranger.with_key(&key);
-    let lists = Lists::new(&caller, extent);
+    let lists = Lists::new(&caller, extent, tree);
     let times = lists.measure(args.requests)?;
     let mut backups = Vec::new();
     for round in 0..args.rounds {

@@ -18,14 +18,45 @@ impl Spread {
         let (Some(&least), Some(&most)) = (sorted.first(), sorted.last()) else {
             return Self::default();
         };
-        let upper = sorted.len() / 2;
-        let lower = (sorted.len() - 1) / 2;
-        Self { median: f64::midpoint(sorted[lower], sorted[upper]), least, most }
+        Self { median: middle(&sorted), least, most }
     }
 
     pub(crate) fn json(self) -> Value {
         json!({"median": self.median, "min": self.least, "max": self.most})
     }
+}
+
+/// The median of many values, and the range of the middle half of them. A few values that something
+/// else on the machine has changed do not widen it.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct MiddleHalf {
+    pub(crate) median: f64,
+    pub(crate) lower: f64,
+    pub(crate) upper: f64,
+}
+
+impl MiddleHalf {
+    /// Returns the middle half of `values`: from the median of the lower half to that of the upper
+    /// half, each with the median of all if it is one of the values. Zeros if there are no values.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        if sorted.is_empty() {
+            return Self::default();
+        }
+        sorted.sort_by(f64::total_cmp);
+        let half = sorted.len().div_ceil(2);
+        let (lower, upper) = (&sorted[..half], &sorted[sorted.len() - half..]);
+        Self { median: middle(&sorted), lower: middle(lower), upper: middle(upper) }
+    }
+
+    pub(crate) fn json(self) -> Value {
+        json!({"median": self.median, "lower": self.lower, "upper": self.upper})
+    }
+}
+
+/// Returns the median of values in ascending order, of which there is at least one.
+fn middle(sorted: &[f64]) -> f64 {
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people needs no 53 bits")]
@@ -48,5 +79,19 @@ mod tests {
         check(&[2.0], 2.0, 2.0, 2.0);
         check(&[9.0, 1.0, 2.0], 2.0, 1.0, 9.0);
         check(&[4.0, 1.0, 2.0, 9.0], 3.0, 1.0, 9.0);
+    }
+
+    #[track_caller]
+    fn check_half(values: &[f64], median: f64, lower: f64, upper: f64) {
+        let half = MiddleHalf::of(values.iter().copied());
+        assert_eq!(half, MiddleHalf { median, lower, upper });
+    }
+
+    #[test]
+    fn the_middle_half_lies_between_the_medians_of_both_halves() {
+        check_half(&[], 0.0, 0.0, 0.0);
+        check_half(&[2.0], 2.0, 2.0, 2.0);
+        check_half(&[4.0, 1.0, 2.0, 90.0], 3.0, 1.5, 47.0);
+        check_half(&[5.0, 1.0, 2.0, -70.0, 3.0, 90.0, 4.0], 3.0, 1.5, 4.5);
     }
 }

@@ -20,8 +20,12 @@ const PAGES: usize = 20;
 /// Number of requests of readers beside a backup, which is ended before.
 const READER_REQUESTS: usize = 20_000;
 
-/// The lists, with an example of a request for each; NODE is replaced by the name of a node.
-const LISTS: [(&str, &str); 37] = [
+/// Name of the node that has objects.
+pub(super) const BROWSED: &str = "browsed";
+
+/// The lists, with an example of a request for each; NODE is replaced by the name of a node,
+/// BROWSED by that of the node with objects, and FILESPACE and FOLDER by those of its tree.
+const LISTS: [(&str, &str); 54] = [
     ("nodes", "/v1/nodes"),
     ("nodes, pages of 1000", "/v1/nodes?limit=1000"),
     ("nodes by a word", "/v1/nodes?search=NODE"),
@@ -59,6 +63,23 @@ const LISTS: [(&str, &str); 37] = [
     ("tasks", "/v1/tasks"),
     ("pools", "/v1/pools"),
     ("alerts", "/v1/alerts"),
+    ("restores", "/v1/restores"),
+    ("restores of a node", "/v1/restores?node=NODE"),
+    ("archives of a node", "/v1/nodes/NODE/archives"),
+    ("policies of a node", "/v1/nodes/NODE/policies"),
+    ("settings of a node", "/v1/nodes/NODE/settings"),
+    ("occupancy of a node", "/v1/nodes/BROWSED/occupancy"),
+    ("versions in a folder", "/v1/nodes/BROWSED/versions?filespace=FILESPACE&path=FOLDER"),
+    ("search in a node", "/v1/nodes/BROWSED/search?filespace=FILESPACE&pattern=/.../file-7"),
+    ("growth", "/v1/growth"),
+    ("platforms", "/v1/platforms"),
+    ("applications", "/v1/applications"),
+    ("servers", "/v1/servers"),
+    ("approvals", "/v1/approvals"),
+    ("libraries", "/v1/libraries"),
+    ("volumes", "/v1/volumes"),
+    ("recall queue", "/v1/recall-queue"),
+    ("copies of the catalogue", "/v1/catalog-copies"),
 ];
 
 /// Times of the requests of one list, in milliseconds, in ascending order.
@@ -81,6 +102,8 @@ pub(super) struct Lists<'a> {
     extent: Extent,
     /// Cursors of pages of nodes, and of events.
     cursors: (Vec<String>, Vec<String>),
+    /// Filespace of the node that has objects, and a folder in it.
+    browsed: (String, String),
 }
 
 /// Somebody who asks for lists all the time.
@@ -90,9 +113,10 @@ pub(super) struct Readers {
 }
 
 impl<'a> Lists<'a> {
-    pub(super) fn new(caller: &'a Caller, extent: Extent) -> Self {
+    /// The node [`BROWSED`] has backed up `tree`.
+    pub(super) fn new(caller: &'a Caller, extent: Extent, tree: &Path) -> Self {
         let cursors = (cursors(caller, "/v1/nodes"), cursors(caller, "/v1/events"));
-        Self { caller, extent, cursors }
+        Self { caller, extent, cursors, browsed: browsed(caller, tree) }
     }
 
     /// Asks for each list this number of times, in turns.
@@ -136,7 +160,11 @@ impl<'a> Lists<'a> {
             .replace("NODE", &fill::node_name(below(self.extent.nodes)))
             .replace("SCHEDULE", fill::SCHEDULE)
             .replace("FROM", &format!("{day}T00:00:00Z"))
-            .replace("TO", &format!("{day}T23:59:59Z"));
+            .replace("TO", &format!("{day}T23:59:59Z"))
+            // Last, as the name of a folder may contain the words above.
+            .replace("BROWSED", BROWSED)
+            .replace("FILESPACE", &self.browsed.0)
+            .replace("FOLDER", &self.browsed.1);
         // Each second request of the long lists is for a page in the middle.
         let cursors = match path.as_str() {
             "/v1/nodes" => &self.cursors.0,
@@ -188,6 +216,18 @@ fn cursors(caller: &Caller, list: &str) -> Vec<String> {
         }
     }
     cursors
+}
+
+/// Returns the filespace of `tree` at the node that has backed it up, and a folder in it.
+fn browsed(caller: &Caller, tree: &Path) -> (String, String) {
+    let page = caller.get(&format!("/v1/nodes/{BROWSED}/filespaces")).expect(200).json();
+    let filespace = page["items"][0]["name"].as_str().unwrap_or("/").to_owned();
+    let folder = tree.join("000/000").display().to_string();
+    let inside = folder
+        .strip_prefix(filespace.trim_end_matches('/'))
+        .unwrap_or(&folder)
+        .to_owned();
+    (filespace, inside)
 }
 
 impl Readers {

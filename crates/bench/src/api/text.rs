@@ -6,7 +6,7 @@ use super::{Args, Results};
 use crate::machine::Machine;
 use crate::output;
 use crate::page;
-use crate::spread::Spread;
+use crate::spread::MiddleHalf;
 
 /// Time in milliseconds that 99 of 100 requests of a list have to keep.
 const LIST_MAX_MILLIS: f64 = 200.0;
@@ -33,31 +33,39 @@ pub(super) fn page(args: &Args, results: &[Results]) -> String {
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let losses: Vec<Vec<String>> = results
         .iter()
-        .map(|result| vec![result.database.name().to_owned(), page::cell(loss(result), 1)])
+        .map(|result| vec![result.database.name().to_owned(), cell(loss(result))])
         .collect();
     format!(
         "{head}\n{} and {} are in the catalogue, a tenth of the events with reports, and as many \
-         entries of the log. Each list is asked for {} by one caller over one connection, the \
+         entries of the log; there are no archives, restores, approvals and volumes. The node that \
+         is searched has {}. Each list is asked for {} by one caller over one connection, the \
          lists in turns, with random nodes, times and pages. 99 of 100 requests should take at \
          most {LIST_MAX_MILLIS:.0} ms.\n\n{}\n\
          First backups of {} without data, alone and beside readers of all lists with {} in a \
-         second, in turns. A backup should lose at most {LOSS_MAX_PERCENT:.0} %.\n\n{}",
+         second, in turns; {}. A backup should lose at most {LOSS_MAX_PERCENT:.0} %. The loss is \
+         the median of the pairs, with the range of the middle half of them.\n\n{}",
         output::counted(args.nodes, "node"),
         output::counted(args.events, "event"),
+        output::counted(args.objects, "object"),
         output::counted(args.requests, "time"),
         page::table(&columns, &rows),
         output::counted(args.objects, "object"),
         output::counted(args.readers, "request"),
+        output::counted(args.rounds, "pair"),
         page::table(&["catalogue", "loss of a backup beside readers, %"], &losses),
     )
 }
 
 /// Returns the share of their rate that the backups lost, in percent.
-fn loss(result: &Results) -> Spread {
+fn loss(result: &Results) -> MiddleHalf {
     let loss = |(alone, beside): &(std::time::Duration, std::time::Duration)| {
         (1.0 - alone.as_secs_f64() / beside.as_secs_f64()) * 100.0
     };
-    Spread::of(result.backups.iter().map(loss))
+    MiddleHalf::of(result.backups.iter().map(loss))
+}
+
+fn cell(MiddleHalf { median, lower, upper }: MiddleHalf) -> String {
+    format!("{median:.1} ({lower:.1} .. {upper:.1})")
 }
 
 pub(super) fn document(args: &Args, results: &[Results], loads: &(String, String)) -> Value {
