@@ -647,7 +647,7 @@ impl Agent {
         match config {
             Ok(AgentConfig { settings, sources, warnings, .. }) => {
                 if settings != self.rights.settings {
-                    tracing::info!(mode = ?settings.mode, "new settings");
+                    tracing::info!(mode = %settings.mode.name(), "new settings");
                     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                     line.settings.send_replace(settings.clone());
                 }

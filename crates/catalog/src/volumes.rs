@@ -36,6 +36,18 @@ pub enum VolumeState {
     Pending,
 }
 
+impl VolumeState {
+    /// The name of the state, as documents and messages show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scratch => "scratch",
+            Self::Filling => "filling",
+            Self::Full => "full",
+            Self::Pending => "pending",
+        }
+    }
+}
+
 /// Access to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VolumeAccess {

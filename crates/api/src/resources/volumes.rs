@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{VolumeAccess, VolumeState};
+use catalog::VolumeAccess;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -161,12 +161,7 @@ fn describe(summary: VolumeSummary) -> VolumeDocument {
         library: row.library,
         name: row.name,
         pool,
-        state: match row.state {
-            VolumeState::Scratch => "scratch",
-            VolumeState::Filling => "filling",
-            VolumeState::Full => "full",
-            VolumeState::Pending => "pending",
-        },
+        state: row.state.name(),
         access: match row.access {
             VolumeAccess::ReadWrite => "read-write",
             VolumeAccess::ReadOnly => "read-only",

@@ -54,6 +54,16 @@ pub enum AgentMode {
     Polling,
 }
 
+impl AgentMode {
+    /// The name of the way, as settings have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prompted => "prompted",
+            Self::Polling => "polling",
+        }
+    }
+}
+
 /// Shell commands that the server may start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]

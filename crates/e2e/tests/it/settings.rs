@@ -368,7 +368,7 @@ fn an_agent_follows_its_settings_without_a_restart() {
         clock::pause(Duration::from_millis(100));
     }
     agent.signal(Signal::TERM);
-    agent.wait().says("mode=Polling");
+    agent.wait().says("mode=polling");
     let found = node.run(&["explain", "--option", "agent-mode"]).expect(&[0]);
     found.says("agent-mode = polling").says("(force)");
 }

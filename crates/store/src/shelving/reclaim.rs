@@ -54,7 +54,11 @@ pub(crate) fn free(store: &Store) -> Result<(), StoreError> {
         if freed.state == row.state {
             continue;
         }
-        tracing::info!(volume = row.name, state = ?freed.state, "a volume holds nothing needed");
+        tracing::info!(
+            volume = row.name,
+            state = freed.state.name(),
+            "a volume holds nothing needed"
+        );
         volumes.change(row.id, Vec::new(), |row| {
             (row.state, row.changed, row.pool) = (freed.state, freed.changed, freed.pool);
             (row.written_bytes, row.group) = (freed.written_bytes, freed.group);
