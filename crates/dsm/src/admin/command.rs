@@ -26,7 +26,7 @@ mod table;
 pub use self::definition::{Action, Command, Request};
 pub use self::lookup::{find, read};
 pub use self::parameter::{Choice, Effect, Noun, Parameter, ValueKind};
-pub use self::plan::{Filter, Line, Plan, Program, QueryPlan, Test, Work};
+pub use self::plan::{Condition, Filter, Line, Plan, Program, QueryPlan, Test, Work};
 pub use self::table::all;
 use super::message::Message;
 

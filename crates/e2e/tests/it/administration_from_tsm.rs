@@ -336,6 +336,44 @@ fn policy_and_option_sets_are_changed() {
     assert_eq!(lines(server, "select optionset_name from cloptsets"), ["LINUX"]);
 }
 
+/// A script that validates before it activates takes 0 for leave to do so.
+#[test]
+fn a_set_that_cannot_be_activated_is_not_validated() {
+    let scene = Scene::new();
+    let server = &scene.server;
+    lines(server, "delete mgmtclass standard standard standard");
+    for verb in ["validate", "activate"] {
+        let command = format!("{verb} policyset standard standard");
+        let outcome = dsmadmc(server, &[&command]).expect(&[4]);
+        let text = format!("ANR2032E {} POLICYSET: The command failed: ", verb.to_uppercase());
+        assert!(outcome.stdout.contains(&text), "{outcome}");
+        assert!(outcome.stdout.contains("the draft has no class"), "{outcome}");
+        assert!(!outcome.stdout.contains("ANR1515I"), "{outcome}");
+    }
+    lines(server, "delete policyset standard standard");
+    let valid = lines(server, "validate policyset standard standard");
+    assert!(valid.iter().any(|line| line.starts_with("ANR1515I")), "{valid:?}");
+}
+
+#[test]
+fn what_exists_is_not_defined_again() {
+    let scene = Scene::new();
+    let server = &scene.server;
+    lines(server, "define mgmtclass standard ps monthly");
+    for class in ["MONTHLY", "standard"] {
+        let command = format!("define mgmtclass standard ps {class}");
+        refused(server, &command, 10, "ANR2032E DEFINE MGMTCLASS: The management class");
+    }
+    lines(server, "define schedule standard nightly starttime=22:00");
+    let exists = "exists already.";
+    refused(server, "define schedule standard NIGHTLY starttime=23:00", 10, exists);
+    // A schedule of the server has no domain before its name, and shares the names.
+    let of_server = "define schedule nightly type=administrative cmd='expire inventory'";
+    refused(server, of_server, 10, exists);
+    let unchanged = "select count(*) from client_schedules where starttime like '22:00%'";
+    assert_eq!(lines(server, unchanged), ["1"]);
+}
+
 #[test]
 fn schedules_run_and_leave_their_traces() {
     let scene = Scene::with_files(3, 500);

@@ -137,14 +137,14 @@ impl Request {
     ) -> Result<(), E> {
         for parameter in self.command.parameters {
             let (ValueKind::One(noun) | ValueKind::Several(noun) | ValueKind::New(noun)) =
-                parameter.takes
+                self.takes(parameter)
             else {
                 continue;
             };
             let Some(given) = self.values.get(parameter.name) else { continue };
             let known = names(noun)?;
             let first = || given.first().and_then(|name| one(name, &known));
-            let found = match parameter.takes {
+            let found = match self.takes(parameter) {
                 ValueKind::Several(_) => {
                     let (found, absent) = several(given, &known);
                     // Each association stands by itself.
@@ -164,6 +164,15 @@ impl Request {
             self.values.insert(parameter.name, found);
         }
         Ok(())
+    }
+
+    /// Returns what a parameter takes. A new schedule of the server has its name in the place of the
+    /// domain.
+    fn takes(&self, parameter: &Parameter) -> ValueKind {
+        let is_name = (self.command.verb, self.command.noun) == ("DEFine", "SCHedule")
+            && parameter.name == "domain_name"
+            && self.text("Type") == Some("ADMINISTRATIVE");
+        if is_name { ValueKind::New(Noun::Schedule) } else { parameter.takes }
     }
 
     fn exists(&self, noun: Noun, name: &str) -> Message {

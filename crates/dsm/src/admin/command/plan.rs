@@ -154,6 +154,15 @@ pub enum Program {
     Commit,
 }
 
+/// A condition on the draft of a policy domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// It has no class of this name.
+    NewClass { domain: String, class: String },
+    /// It can be activated.
+    Activatable { domain: String },
+}
+
 /// A command line of `holdfast`, and the message after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
@@ -164,13 +173,15 @@ pub struct Line {
     pub is_report: bool,
     /// True if its output is for programs, and is not shown.
     pub is_silent: bool,
+    /// What must hold before the line runs.
+    pub condition: Option<Condition>,
 }
 
 impl Line {
     /// Begins a line of `holdfast admin`.
     pub(super) fn admin<const N: usize>(words: [&str; N], done: Message) -> Self {
         let words = std::iter::once("admin").chain(words).map(str::to_owned).collect();
-        Self { words, done, is_report: false, is_silent: false }
+        Self { words, done, is_report: false, is_silent: false, condition: None }
     }
 
     /// Makes the line of a reclamation: of a pool on volumes, or of all other pools.
@@ -200,6 +211,11 @@ impl Line {
     /// Marks the line as one whose output is not shown.
     pub(super) fn silent(self) -> Self {
         Self { is_silent: true, ..self }
+    }
+
+    /// Adds what must hold before the line runs.
+    pub(super) fn provided(self, condition: Condition) -> Self {
+        Self { condition: Some(condition), ..self }
     }
 
     /// Adds an option with its value, if there is one. A value that begins with a hyphen stays one.

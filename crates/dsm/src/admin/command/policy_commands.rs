@@ -3,7 +3,7 @@
 
 use super::definition::{Command, Request, command};
 use super::parameter::{Noun, Parameter, ValueKind, may, need};
-use super::plan::{Line, Plan, Work};
+use super::plan::{Condition, Line, Plan, Work};
 use crate::admin::abbreviation::stands_for;
 use crate::admin::message::{Message, ReturnCode};
 
@@ -139,8 +139,8 @@ pub(super) static COMMANDS: &[Command] = &[
             let (domain, set) = draft(request)?;
             let text = format!("Policy set {set} validated in domain {domain}.");
             let done = Message::done("ANR1515I", text);
-            let line = Line::admin(["policy", "diff"], done).option("--domain", Some(domain));
-            Ok(line.report().plan())
+            let line = Line::admin(["policy", "diff"], done).option("--domain", Some(&domain));
+            Ok(line.report().provided(Condition::Activatable { domain }).plan())
         },
         "`admin policy diff`; `admin policy simulate` counts what would expire",
     ),
@@ -183,7 +183,8 @@ pub(super) static COMMANDS: &[Command] = &[
             let class = request.required("class_name");
             let text =
                 format!("Management class {class} defined in policy domain {domain}, set {set}.");
-            Ok(class_line(&domain, &class, Message::done("ANR1520I", text)).plan())
+            let line = class_line(&domain, &class, Message::done("ANR1520I", text));
+            Ok(line.provided(Condition::NewClass { domain, class }).plan())
         },
         "`admin policy class`",
     ),

@@ -46,11 +46,11 @@ const RULES: [Parameter; 10] = [
 ];
 
 /// The first two parameters of a schedule that is defined, and of one that is changed.
-const NEW: [Parameter; 2] =
-    [need("domain_name", ValueKind::Text), may("schedule_name", ValueKind::Text)];
+const NEW: [Parameter; 2] = [DOMAIN, may("schedule_name", ValueKind::New(Noun::Schedule))];
+const CHANGED: [Parameter; 2] = [DOMAIN, may("schedule_name", ValueKind::Text)];
 
 const DEFINE: [Parameter; 12 + TIMES.len()] = joined(NEW);
-const UPDATE: [Parameter; 12 + TIMES.len()] = joined(NEW);
+const UPDATE: [Parameter; 12 + TIMES.len()] = joined(CHANGED);
 
 /// Joins the parameters by place with all others.
 const fn joined(first: [Parameter; 2]) -> [Parameter; 12 + TIMES.len()] {

@@ -273,6 +273,14 @@ fn schedules_are_changed_or_refused() {
          ANR2500I Schedule expiry2 defined.",
     );
     check(
+        "def sched standard NIGHTLY startt=23:00",
+        "ANR2032E DEFINE SCHEDULE: The schedule nightly exists already. (10)",
+    );
+    check(
+        "def sched expiry type=admin cmd='expire inv' startt=10:00",
+        "ANR2032E DEFINE SCHEDULE: The schedule expiry exists already. (10)",
+    );
+    check(
         "upd sched standard nightly startt=23:00",
         "admin schedule update nightly --time=23:00 | ANR2502I Schedule nightly updated in policy \
          domain standard.",

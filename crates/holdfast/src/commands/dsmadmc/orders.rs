@@ -5,7 +5,7 @@ use client::admin::{
     OptionSetChange, PolicyEdit, ScheduledEvent,
 };
 use client::{ErrorKind, EventControl, FilespaceSummary};
-use dsm::admin::command::{Line, Work};
+use dsm::admin::command::{Condition, Line, Work};
 use dsm::admin::message::{Message, ReturnCode};
 
 use super::link::{LineError, LineOutcome, Link};
@@ -18,6 +18,9 @@ const EVENTS_MAX: u32 = 10_000;
 
 /// Runs a command line of `holdfast admin` over the connection of the session. Returns its output.
 pub(super) fn run_line(line: &Line, command: &str, link: &mut Link) -> Result<String, Refusal> {
+    if let Some(condition) = &line.condition {
+        check(condition, command, link)?;
+    }
     match (link.runner)(&line.words, !line.is_report, &mut link.admin) {
         Ok(LineOutcome { code: DONE | WARNED, text }) => Ok(text),
         Ok(_) => {
@@ -30,6 +33,32 @@ pub(super) fn run_line(line: &Line, command: &str, link: &mut Link) -> Result<St
             Err(Message::refusal("ANR2020E", ReturnCode::Syntax, text))
         }
         Err(LineError::Failure(error)) => Err(refusal(command, &error)),
+    }
+}
+
+/// Fails if the condition of a command line does not hold.
+fn check(condition: &Condition, command: &str, link: &mut Link) -> Result<(), Refusal> {
+    let failed = |error: CommandError| refusal(command, &error);
+    match condition {
+        Condition::NewClass { domain: name, class } => {
+            let domain = domain(&mut link.admin, name).map_err(failed)?;
+            let set = domain.draft.unwrap_or(domain.active);
+            match set.classes.iter().find(|known| known.name.eq_ignore_ascii_case(class)) {
+                Some(known) => {
+                    let name = model::printable(&known.name);
+                    let text = format!("{command}: The management class {name} exists already.");
+                    Err(Message::refusal("ANR2032E", ReturnCode::Exists, text))
+                }
+                None => Ok(()),
+            }
+        }
+        Condition::Activatable { domain } => {
+            let review = link.admin.review_policy(domain);
+            match review.map_err(|error| failed(error.into()))?.problem {
+                Some(problem) => Err(failed(CommandError::new(problem))),
+                None => Ok(()),
+            }
+        }
     }
 }
 
