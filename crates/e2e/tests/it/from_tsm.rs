@@ -474,6 +474,8 @@ fn another_node_gets_access_by_the_commands_of_tsm() {
     dsmc(&["delete", "backup", file.to_str().unwrap(), from])
         .expect(&[12])
         .says("ANS1107E");
+    // Nobody answers.
+    site.dsmc(&["delete", "access"]).expect(&[12]).says("ANS1107E no rule is picked");
     site.dsmc(&["delete", "access", "1"]).expect(&[0]);
     dsmc(&["q", "ba", &format!("{folder}/*"), from]).expect(&[8, 12]);
 }

@@ -170,7 +170,11 @@ pub(super) fn delete(session: &mut Session<'_>) -> Result<u8, CommandError> {
             questions::ask(session, "Numbers of the rules, as in 1 3 5-7; A for all; Q for none:")?
         }
     };
-    for index in questions::picked(&answer, rules.len())? {
+    let picked = questions::picked(&answer, rules.len())?;
+    if picked.is_empty() {
+        return Err(CommandError::new("ANS1107E no rule is picked, and nothing is done"));
+    }
+    for index in picked {
         let rule = client.forbid_reading(&rules[index])?;
         session.say(&format!(
             "Node {} may not read the {} at {} any more",
