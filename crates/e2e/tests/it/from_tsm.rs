@@ -204,6 +204,19 @@ fn exit_codes_are_those_of_tsm() {
     assert!(log.starts_with("20"), "dates have the form of DATEFORMAT: {log}");
 }
 
+#[test]
+fn a_wrong_domain_is_told_as_a_wrong_line() {
+    let site = Site::new(0);
+    let mut options = fs::read_to_string(&site.options).unwrap();
+    options.push_str("DOMAIN \"unclosed\n");
+    fs::write(&site.options, options).unwrap();
+    for words in [&["incremental"][..], &["query", "options"]] {
+        let refused = site.dsmc(words).expect(&[12]);
+        let refused = refused.says("ANS1036S");
+        assert!(refused.to_string().contains("dsm.opt line 5"), "{refused}");
+    }
+}
+
 /// TSM says of a named file that a statement leaves it out, and nothing of files that a pattern or
 /// a directory brings.
 #[test]
@@ -475,7 +488,9 @@ fn another_node_gets_access_by_the_commands_of_tsm() {
         .expect(&[12])
         .says("ANS1107E");
     // Nobody answers.
-    site.dsmc(&["delete", "access"]).expect(&[12]).says("ANS1107E no rule is picked");
+    site.dsmc(&["delete", "access"])
+        .expect(&[12])
+        .says("ANS1107E no rule is picked");
     site.dsmc(&["delete", "access", "1"]).expect(&[0]);
     dsmc(&["q", "ba", &format!("{folder}/*"), from]).expect(&[8, 12]);
 }

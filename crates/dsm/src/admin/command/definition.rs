@@ -166,8 +166,8 @@ impl Request {
         Ok(())
     }
 
-    /// Returns what a parameter takes. A new schedule of the server has its name in the place of the
-    /// domain.
+    /// Returns what a parameter takes. A new schedule of the server has its name in the place of
+    /// the domain.
     fn takes(&self, parameter: &Parameter) -> ValueKind {
         let is_name = (self.command.verb, self.command.noun) == ("DEFine", "SCHedule")
             && parameter.name == "domain_name"

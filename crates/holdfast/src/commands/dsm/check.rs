@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use dsm::configuration::{domain, made_virtual};
+use dsm::configuration::made_virtual;
 use dsm::forms::Forms;
 use dsm::options::{Entry, Fate, Fault, Place, Stanza, Verdict, find_exactly};
 use dsm::selection::Statement;
@@ -99,15 +99,21 @@ fn lines(site: &Site) -> Vec<LineDocument> {
     let is_option =
         |(entry, _): &(&Entry, bool)| entry.definition.kind != dsm::options::Kind::Statement;
     let options = system.chain(user).filter(is_option);
-    let options = options.map(|(entry, in_system)| match entry_in_force(site, entry) {
-        Some(other) => replaced_line(entry, other),
-        None => option_line(entry, &entry.verdict(in_system)),
+    let options = options.map(|(entry, in_system)| {
+        let line = || option_line(entry, &entry.verdict(in_system));
+        match (fault_of(site, entry), entry_in_force(site, entry)) {
+            (Some(fault), _) => {
+                LineDocument { fate: "refused", reason: fault.reason.clone(), ..line() }
+            }
+            (None, Some(other)) => replaced_line(entry, other),
+            (None, None) => line(),
+        }
     });
     let statements = site.translation.statements.iter().map(statement_line);
-    let domain = domain(&site.options)
-        .err()
-        .map(|error| Fault { place: error.place, reason: error.reason });
-    let faults = site.faults.iter().chain(&domain).map(fault_line);
+    let is_told = |fault: &Fault| {
+        site.options.entries().iter().any(|entry| fault_of(site, entry) == Some(fault))
+    };
+    let faults = site.faults.iter().filter(|fault| !is_told(fault)).map(fault_line);
     let stanza = site.stanza.iter().map(stanza_line);
     stanza.chain(options).chain(statements).chain(faults).collect()
 }
@@ -123,6 +129,12 @@ fn stanza_line(stanza: &Stanza) -> LineDocument {
         reason: definition.fate.to_string(),
         remark: None,
     }
+}
+
+/// Returns the fault of a line with DOMAIN. Its value is read after those of all options.
+fn fault_of<'s>(site: &'s Site, entry: &Entry) -> Option<&'s Fault> {
+    let is_domain = entry.definition.name() == "DOMAIN";
+    site.faults.iter().find(|fault| is_domain && fault.place == entry.place)
 }
 
 /// Returns the entry of a file that is in force in place of `entry`, if it is another one.
@@ -272,6 +284,21 @@ mod tests {
         assert_ne!(in_force.1, reason);
         assert!(of("DOMAIN").iter().chain(&of("QUIET")).all(|(fate, _)| *fate == "carried out"));
         assert_eq!(of("DOMAIN").len(), 2);
+    }
+
+    /// The line counted as carried out, and as refused.
+    #[test]
+    fn a_wrong_domain_is_refused_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let user = folder.path().join("dsm.opt");
+        std::fs::write(&user, "domain \"unclosed\nquiet\n").expect("written");
+        let places = files::Places { system: None, user: Some(user) };
+        let site = files::load(&places, &[]).expect("a site");
+        assert_eq!(site.faults.len(), 1, "a command is refused for it");
+        let lines = lines(&site);
+        let shown: Vec<_> = lines.iter().map(|line| (line.option.as_str(), line.fate)).collect();
+        assert_eq!(shown, [("DOMAIN", "refused"), ("QUIET", "carried out")]);
+        assert_eq!(lines[0].reason, site.faults[0].reason);
     }
 
     /// A class of an image would be lost without a word, and a missing key be found in the night.

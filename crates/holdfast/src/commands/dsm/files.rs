@@ -9,7 +9,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use dsm::configuration::{virtual_faults, virtual_points};
+use dsm::configuration::{domain, virtual_faults, virtual_points};
 use dsm::options::{Entry, Fault, Options, Place, Stanza, StanzaError, System};
 use dsm::selection::{Translation, parse_list, translate};
 
@@ -203,8 +203,16 @@ fn load_all(places: &Places, line: &[Entry]) -> Result<(Site, Option<StanzaError
     };
     let options = Options::new(&system, stanza.as_ref(), &user, line);
     let translation = statements(&options, &mut faults);
+    faults.extend(domain_fault(&options));
     let files = [&places.system, &places.user].into_iter().flatten().cloned().collect();
     Ok((Site { system, user, files, stanza, options, translation, faults }, error))
+}
+
+/// Returns the fault of a line with DOMAIN in a file. The command itself refuses one of its own
+/// line.
+fn domain_fault(options: &Options) -> Option<Fault> {
+    let error = domain(options).err().filter(|error| error.place != Place::CommandLine)?;
+    Some(Fault { place: error.place, reason: error.reason })
 }
 
 /// Reads the files for an import.

@@ -130,7 +130,11 @@ impl Import {
         let paths = match domain(options) {
             Ok(domain) => domain.map(|domain| path_words(&domain)),
             Err(error) => {
-                lost.push(error.to_string());
+                // The files have the fault already, unless the command line has hidden it.
+                let reason = error.to_string();
+                if !lost.contains(&reason) {
+                    lost.push(reason);
+                }
                 None
             }
         };
