@@ -15,7 +15,7 @@ use policy::{Pattern, PatternError};
 use crate::options::{Entry, Fate, Fault, Place};
 use crate::words::words;
 
-pub use listing::{ListedStatement, listing};
+pub use listing::{ListedStatement, listed_of_server, listing};
 
 /// A statement, as it stands in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,5 +1,8 @@
 //! The list of `query inclexcl`: all statements in the order in which they are looked at.
 
+use policy::Pattern;
+use policy::statement::{Operation, Rule, Treatment};
+
 use super::{Statement, Translation};
 
 /// A line of the list.
@@ -14,22 +17,28 @@ pub struct ListedStatement {
     pub class: Option<String>,
 }
 
-/// Returns the statements: first those on file systems and directories, then the others from the
-/// bottom.
-pub fn listing(translation: &Translation) -> Vec<ListedStatement> {
-    let is_first =
-        |statement: &&Statement| matches!(statement.keyword, "exclude.fs" | "exclude.dir");
-    let all = || translation.statements.iter().rev();
-    let filesystems = all().filter(|statement| statement.keyword == "exclude.fs");
-    let directories = all().filter(|statement| statement.keyword == "exclude.dir");
-    let others = all().filter(|statement| !is_first(statement));
-    filesystems.chain(directories).chain(others).map(listed).collect()
+/// Returns the statements of the node, and after them those of the server, as they are looked at:
+/// first those on file systems and directories, then the others from the bottom.
+pub fn listing(translation: &Translation, of_server: &[ListedStatement]) -> Vec<ListedStatement> {
+    let own = translation.statements.iter().map(listed);
+    let mut all: Vec<ListedStatement> = own.chain(of_server.iter().cloned()).rev().collect();
+    all.sort_by_key(rank);
+    all
+}
+
+/// Returns the place of the statements of this kind among the others.
+fn rank(statement: &ListedStatement) -> u8 {
+    match (statement.mode, statement.function) {
+        ("Excl", "Filespace" | "FSType") => 0,
+        ("Excl", "Directory" | "Content" | "Tag") => 1,
+        _ => 2,
+    }
 }
 
 fn listed(statement: &Statement) -> ListedStatement {
     let (verb, suffix) = statement.keyword.split_once('.').unwrap_or((statement.keyword, ""));
     ListedStatement {
-        mode: if verb == "exclude" { "Excl" } else { "Incl" },
+        mode: mode(verb != "exclude"),
         function: function(suffix),
         pattern: model::escaped(&statement.pattern),
         source: match &statement.place {
@@ -38,6 +47,10 @@ fn listed(statement: &Statement) -> ListedStatement {
         },
         class: statement.class.clone(),
     }
+}
+
+fn mode(includes: bool) -> &'static str {
+    if includes { "Incl" } else { "Excl" }
 }
 
 fn function(suffix: &str) -> &'static str {
@@ -55,5 +68,46 @@ fn function(suffix: &str) -> &'static str {
         "backup" | "file" | "file.backup" => "Backup",
         "fs.nas" => "NAS",
         _ => "VM",
+    }
+}
+
+/// Returns the line of a statement that the option set `set` of the server gives the node.
+pub fn listed_of_server(set: &str, rule: &Rule) -> ListedStatement {
+    let text = |pattern: &Pattern| model::escaped(pattern.as_bytes());
+    let (includes, function, pattern) = match rule {
+        Rule::ExcludeAny(pattern) => (false, "All", text(pattern)),
+        Rule::Exclude { pattern, symlinks_only: true, .. } => (false, "Attribute", text(pattern)),
+        Rule::Exclude { pattern, operation, .. } => (false, about(*operation), text(pattern)),
+        Rule::Include { pattern, operation, .. } => {
+            (true, operation.map_or("All", about), text(pattern))
+        }
+        Rule::ExcludeDir(pattern) => (false, "Directory", text(pattern)),
+        Rule::ExcludeContent(pattern) => (false, "Content", text(pattern)),
+        Rule::ExcludeFs(pattern) => (false, "Filespace", text(pattern)),
+        Rule::ExcludeFsType(types) => (false, "FSType", model::escaped(types.join(" ").as_bytes())),
+        Rule::ExcludeTagged(name) => (false, "Tag", model::escaped(name)),
+        Rule::Treat { pattern, treatment, is_on } => (*is_on, treated(*treatment), text(pattern)),
+    };
+    let class = match rule {
+        Rule::Include { class, .. } => class.clone(),
+        _ => None,
+    };
+    let source = format!("Server ({})", model::printable(set));
+    ListedStatement { mode: mode(includes), function, pattern, source, class }
+}
+
+fn about(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Backup => "Backup",
+        Operation::Archive => "Archive",
+    }
+}
+
+fn treated(treatment: Treatment) -> &'static str {
+    match treatment {
+        Treatment::Compression => "Compress",
+        Treatment::Deduplication => "Dedup",
+        Treatment::Encryption => "Encrypt",
+        Treatment::SpaceManagement => "HSM",
     }
 }

@@ -184,6 +184,33 @@ fn the_lists_of_a_site_decide() {
 }
 
 #[test]
+fn statements_of_the_server_are_listed_where_they_are_looked_at() {
+    let site = Site::new(0);
+    let list = site.scene.scratch.join("statements");
+    fs::write(&list, "exclude /srv/*.bak\nexclude.dir /srv/cache\n").unwrap();
+    let server = &site.scene.server;
+    server.admin(&["optionset", "put", "LINUX", list.to_str().unwrap()]);
+    server.admin(&["node", "set", "anna", "--optionset", "LINUX"]);
+    let listed = site.dsmc(&["query", "inclexcl"]).expect(&[0]);
+    let is_row = |line: &&str| line.starts_with("Excl ") || line.starts_with("Incl ");
+    let rows: Vec<Vec<_>> = listed
+        .stdout
+        .lines()
+        .filter(is_row)
+        .map(|line| line.split_whitespace().take(4).collect())
+        .collect();
+    assert_eq!(rows.len(), 5, "{listed}");
+    assert_eq!(rows[0], ["Excl", "Directory", "/srv/cache", "Server"]);
+    assert_eq!(rows[1][2], "/.../cache");
+    assert_eq!(rows[2], ["Excl", "Backup", "/srv/*.bak", "Server"]);
+    assert_eq!(rows[3][2], "/.../keep.tmp");
+    let documents = site.dsmc(&["query", "inclexcl", "-json"]).expect(&[0]).json_lines();
+    assert_eq!(documents.len(), 5, "{documents:?}");
+    assert_eq!(documents[2]["pattern"], "/srv/*.bak");
+    assert_eq!(documents[2]["source"], "Server (LINUX)");
+}
+
+#[test]
 fn exit_codes_are_those_of_tsm() {
     let site = Site::new(3);
     let tree = site.tree();

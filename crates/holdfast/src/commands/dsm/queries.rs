@@ -7,7 +7,8 @@ use dsm::lines::{
     archive_heading, archive_line, backup_heading, backup_line, detail_line, filespace_heading,
     filespace_line, statement_lines,
 };
-use dsm::selection::listing;
+use dsm::selection::{ListedStatement, listed_of_server, listing};
+use policy::statement::{self, Source};
 use serde::Serialize;
 use serde_json::json;
 
@@ -295,7 +296,12 @@ fn size(bytes: u64, forms: Forms) -> String {
 }
 
 fn inclexcl(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    let statements = listing(&session.site.translation);
+    let of_server = match session.context.client() {
+        Ok(client) => of_server(&client)?,
+        // Without the server the list is that of the node.
+        Err(_) => Vec::new(),
+    };
+    let statements = listing(&session.site.translation, &of_server);
     let is_json = session.is_json();
     for one in statements.iter().filter(|_| is_json) {
         session.context.output.json(&json!({
@@ -307,21 +313,16 @@ fn inclexcl(session: &mut Session<'_>) -> Result<u8, CommandError> {
         }));
     }
     session.say_all(statement_lines(&statements));
-    // The server's own statements come last in its list, and first in the order of the look-up.
-    if let Ok(client) = session.context.client()
-        && let Some(set) = &client.hello().option_set
-        && !set.text.is_empty()
-    {
-        let name = set.name.clone();
-        let text = String::from_utf8_lossy(&set.text).into_owned();
-        session.say(&format!("Statements of the server (option set {name}), looked at first:"));
-        for line in text.lines().rev().filter(|_| is_json) {
-            let document = json!({"statement": line, "option_set": name});
-            session.context.output.json(&document);
-        }
-        session.say_all(text.lines().rev().map(str::to_owned));
-    }
     Ok(DONE)
+}
+
+/// Returns the statements that the server gives the node.
+fn of_server(client: &Client) -> Result<Vec<ListedStatement>, CommandError> {
+    let Some(set) = &client.hello().option_set else { return Ok(Vec::new()) };
+    let source = |line| Source::OptionSet { name: set.name.clone(), line };
+    let statements = statement::parse_list(&set.text, source)
+        .map_err(|error| CommandError::new(error.to_string()))?;
+    Ok(statements.iter().map(|one| listed_of_server(&set.name, &one.rule)).collect())
 }
 
 fn options(session: &mut Session<'_>) -> Result<u8, CommandError> {
@@ -447,7 +448,7 @@ fn system_facts(session: &mut Session<'_>, client: &Client) -> Result<u8, Comman
         lines.extend(text.lines().filter(|line| !is_secret(line)).map(str::to_owned));
     }
     lines.push("\nStatements".to_owned());
-    lines.extend(statement_lines(&listing(&session.site.translation)));
+    lines.extend(statement_lines(&listing(&session.site.translation, &of_server(client)?)));
     lines.push("\nMounts".to_owned());
     let mounts = sys::mount::table().unwrap_or_default();
     lines.extend(String::from_utf8_lossy(&mounts).lines().map(str::to_owned));
