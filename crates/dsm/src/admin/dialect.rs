@@ -57,7 +57,7 @@ pub fn translate(statement: &str, now: &str) -> Result<Translation, Message> {
         bounds: bounds::find(&tokens),
         ..Translation::default()
     };
-    let mut parser = Parser { tokens: &tokens, at: 0, now };
+    let mut parser = Parser { tokens: &tokens, at: 0, now, views: &translation.views };
     let items = parser.items(0, false)?;
     if parser.at < tokens.len() {
         return Err(refusal("a parenthesis is closed that was not opened"));
@@ -193,6 +193,8 @@ struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
     now: &'a str,
+    /// Views of the statement.
+    views: &'a [&'static str],
 }
 
 impl Parser<'_> {
@@ -229,7 +231,30 @@ impl Parser<'_> {
             };
             items.push(item);
         }
-        Ok(times(rows(items)))
+        Ok(self.joined(&times(rows(items))))
+    }
+
+    /// Rounds the columns that are joined with other texts.
+    fn joined(&self, items: &[Item]) -> Vec<Item> {
+        let joins = |at: Option<usize>| {
+            at.and_then(|at| items.get(at)).is_some_and(|item| *item == Item::Sign("||"))
+        };
+        let shown = |(at, item): (usize, &Item)| {
+            let is_joined = joins(at.checked_sub(1)) || joins(at.checked_add(1));
+            if is_joined { self.rounded(item) } else { item.clone() }
+        };
+        items.iter().enumerate().map(shown).collect()
+    }
+
+    /// Returns a column of numbers with decimals as the text that it is in an answer, and any other
+    /// item as it is.
+    fn rounded(&self, item: &Item) -> Item {
+        let Item::Operand { sql, is_name: true, .. } = item else { return item.clone() };
+        let column = sql.rsplit('.').next().unwrap_or(sql);
+        match view::decimals(column, self.views) {
+            Some(decimals) => Item::operand(format!("db2_rounded({sql}, {decimals})"), false),
+            None => item.clone(),
+        }
     }
 
     /// Returns true if the form of the text that was read last follows it.
@@ -342,7 +367,11 @@ impl Parser<'_> {
             _ => items.split(|item| *item == Item::Sign(",")).collect(),
         };
         let any_time = items.iter().any(Item::is_time);
-        let texts: Vec<String> = arguments.iter().map(|argument| text(argument)).collect();
+        let shown = |argument: &&[Item]| match (name, *argument) {
+            ("CONCAT", [item]) => self.rounded(item).sql().to_owned(),
+            (_, argument) => text(argument),
+        };
+        let texts: Vec<String> = arguments.iter().map(shown).collect();
         if name == "LISTAGG" {
             return self.listagg(texts, depth);
         }

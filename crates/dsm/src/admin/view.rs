@@ -176,6 +176,17 @@ pub fn is_time(name: &str) -> bool {
     columns.any(|column| column.kind == Kind::Time && column.name.eq_ignore_ascii_case(name))
 }
 
+/// Returns the number of decimals of the column `name` in one of the views `among`, if it is one of
+/// numbers with decimals.
+pub fn decimals(name: &str, among: &[&str]) -> Option<u8> {
+    let views = VIEWS.iter().filter(|view| among.contains(&view.name));
+    let mut columns = views.flat_map(|view| view.columns());
+    columns.find_map(|column| match column.kind {
+        Kind::Decimal(decimals) if column.name.eq_ignore_ascii_case(name) => Some(decimals),
+        _ => None,
+    })
+}
+
 macro_rules! views {
     ($($name:ident($sql:literal, $source:literal) = $columns:literal;)+) => {
         $(pub static $name: View = View { name: $sql, columns: $columns, source: $source };)+

@@ -27,7 +27,7 @@ const SECONDS_END: usize = "2026-11-26 15:20:30".len();
 type Function = fn(&Context<'_>) -> Result<Option<Value>>;
 
 /// Functions with their numbers of arguments.
-const FUNCTIONS: [(&str, i32, Function); 35] = [
+const FUNCTIONS: [(&str, i32, Function); 36] = [
     ("db2_shift", 3, shift),
     ("db2_between", 2, between),
     ("db2_timestampdiff", 2, timestampdiff),
@@ -82,6 +82,7 @@ const FUNCTIONS: [(&str, i32, Function); 35] = [
     ("db2_digits", 1, digits),
     ("db2_text", -1, characters),
     ("db2_decimal", 2, decimal),
+    ("db2_rounded", 2, rounded),
 ];
 
 /// Adds the functions to a database.
@@ -419,6 +420,12 @@ fn digits(context: &Context<'_>) -> Result<Option<Value>> {
         Value::Text(whole) => Some(text(whole.chars().filter(char::is_ascii_digit).collect())),
         Value::Real(_) | Value::Null | Value::Blob(_) => None,
     })
+}
+
+/// `db2_rounded(value, decimals)`: as text, rounded to this number of decimals.
+fn rounded(context: &Context<'_>) -> Result<Option<Value>> {
+    let decimals = usize::from(context.get::<u8>(1)?);
+    Ok(number(context, 0)?.map(|number| text(format!("{number:.decimals$}"))))
 }
 
 /// `db2_decimal(value, decimals)`: cut after this number of decimals.

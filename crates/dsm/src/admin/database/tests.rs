@@ -39,7 +39,13 @@ fn tables() -> Vec<Table> {
     events.add([("NODE_NAME", "anna".into()), ("STATUS", "Missed".into())]);
     let mut one = Table::new(&view::SYSDUMMY1);
     one.add([("IBMREQD", "Y".into())]);
-    vec![nodes, summary, events, one]
+    let mut pools = Table::new(&view::STGPOOLS);
+    pools.add([
+        ("STGPOOL_NAME", "DISK".into()),
+        ("PCT_UTILIZED", Value::Real(0.000_196_350_91)),
+        ("EST_CAPACITY_MB", Value::Real(12.26)),
+    ]);
+    vec![nodes, summary, events, one, pools]
 }
 
 fn answer(statement: &str) -> Result<Answer, Message> {
@@ -154,6 +160,19 @@ fn statements_of_scripts_stand_in_statements() {
         "bert",
     );
     check("select contact from nodes where contact is null and node_name='bert'", "");
+}
+
+/// The same number had all its digits beside a text, and one decimal alone.
+#[test]
+fn numbers_that_are_joined_with_texts_are_rounded_as_alone() {
+    check("select pct_utilized, est_capacity_mb from stgpools", "0.0,12.3");
+    check(
+        "select stgpool_name||'='||pct_utilized, p.est_capacity_mb concat ' MB', \
+         pct_migr||'x' is null from stgpools p",
+        "DISK=0.0,12.3 MB,1",
+    );
+    check("select concat(stgpool_name, pct_utilized) from stgpools", "DISK0.0");
+    check("select stgpool_name from stgpools where pct_utilized > 0", "DISK");
 }
 
 #[test]
