@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Tests that choose the stores of their servers themselves, or that do not depend on the stores.
-IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: journal:: mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: volumes::
+IN_FOLDERS := baseline:: buckets:: chaos:: database_faults:: drives:: image:: journal:: mount:: network:: object_lock:: power:: scale_out:: soak:: space:: tape:: tsm_orders:: volumes::
 
 # Number of tests of e2e that run at the same time. Most of them wait: for a clock, a disk, a server.
 E2E_THREADS ?= $(shell echo $$((2 * $$(nproc) + 1)))

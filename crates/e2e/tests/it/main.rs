@@ -196,6 +196,8 @@ mod tenant_keys;
 #[cfg(test)]
 mod tsm_guide;
 #[cfg(test)]
+mod tsm_orders;
+#[cfg(test)]
 mod tsm_output;
 #[cfg(test)]
 mod tuning;

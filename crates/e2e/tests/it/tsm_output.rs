@@ -27,15 +27,15 @@ const VARYING: [&str; 12] = [
     "Elapsed processing time:",
 ];
 
-struct Golden {
-    scene: Scene,
+pub(crate) struct Golden {
+    pub(crate) scene: Scene,
     programs: PathBuf,
     options: PathBuf,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Golden {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let scene = Scene::with_files(0, 0);
         let programs = scene.scratch.folder("bin");
         scene
@@ -61,7 +61,7 @@ impl Golden {
         outcome
     }
 
-    fn dsmadmc(&mut self, words: &[&str]) -> Outcome {
+    pub(crate) fn dsmadmc(&mut self, words: &[&str]) -> Outcome {
         let server = self.scene.server.dir().to_str().unwrap().to_owned();
         let all = [&["-se", server.as_str(), "-id=admin", "-password=x"], words].concat();
         let all: Vec<_> = all.into_iter().map(std::ffi::OsString::from).collect();
@@ -72,19 +72,22 @@ impl Golden {
     }
 
     /// Adds a command of an administrator whose output has numbers that differ each time.
-    fn dsmadmc_without_numbers(&mut self, words: &[&str]) {
+    pub(crate) fn dsmadmc_without_numbers(&mut self, words: &[&str]) {
         let before = self.text.len();
         self.dsmadmc(words);
         let added = self.text.split_off(before);
         let (command, output) = added.split_once('\n').expect("a command has a line");
         let mut plain = String::new();
         // The fingerprint of the server's CA is the only long line without blanks.
-        let is_fingerprint = |line: &str| line.len() > 40 && !line.contains(' ');
+        let is_fingerprint = |line: &str| line.len() > 40 && !line.contains([' ', '\t']);
         let lines = output.lines().map(|line| if is_fingerprint(line) { "..." } else { line });
         let output = lines.flat_map(|line| [line, "\n"]).collect::<String>();
-        for letter in output.chars() {
+        let mut letters = output.chars().peekable();
+        while let Some(letter) = letters.next() {
+            let is_before_digit = letters.peek().is_some_and(char::is_ascii_digit);
             match letter {
                 '0'..='9' if plain.ends_with('0') => {}
+                ',' | '.' if plain.ends_with('0') && is_before_digit => {}
                 '0'..='9' => plain.push('0'),
                 letter => plain.push(letter),
             }
@@ -114,6 +117,7 @@ impl Golden {
         let port = format!("127.0.0.1:{}", self.scene.server.port());
         let line = line.replace(scratch, "SCRATCH").replace(home, "HOME").replace(&port, "SERVER");
         let line = line.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        let line = without_machine(&line.replace(&kernel("osrelease"), "RELEASE"));
         if let Some(label) = VARYING.iter().find(|label| line.starts_with(**label)) {
             return format!("{label} ...");
         }
@@ -122,6 +126,26 @@ impl Golden {
         let is_of_paths = is_heading || line.starts_with("SCRATCH/");
         without_times(&without_numbers(&if is_of_paths { narrow(&line) } else { line }))
     }
+}
+
+/// Returns what the kernel says of this machine.
+fn kernel(file: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/sys/kernel/{file}")).expect("is read");
+    text.trim_end().to_owned()
+}
+
+/// Replaces the fields of a line with tabs that depend on the machine: its name, its processors,
+/// and the kind of its file system.
+fn without_machine(line: &str) -> String {
+    let (host, kinds) = (kernel("hostname"), ["EXT4", "XFS", "BTRFS", "TMPFS", "OVERLAY"]);
+    let platform = format!("Linux {}", std::env::consts::ARCH.replace('_', "-"));
+    let fields = line.split('\t').map(|field| match field {
+        field if field == host => "HOST",
+        field if field == platform => "PLATFORM",
+        field if kinds.contains(&field) => "KIND",
+        field => field,
+    });
+    fields.collect::<Vec<_>>().join("\t")
 }
 
 /// Replaces the numbers of archives and deletions, which have 16 digits.

@@ -155,6 +155,11 @@ fn an_act_before_its_object_is_understood() {
         let expected = format!("did you mean '{meant}'?");
         assert!(refused.contains(&expected), "{line}: {refused}");
     }
+    // Nodes have labels, and so have volumes.
+    for line in ["admin label", "admin label volume A0001L8"] {
+        let refused = refusal(line);
+        assert!(refused.contains("'holdfast admin volume label'"), "{line}: {refused}");
+    }
 }
 
 #[test]

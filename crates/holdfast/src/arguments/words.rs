@@ -45,7 +45,11 @@ const FOREIGN_WORDS: &[ForeignWord] = &[
     foreign(NAME, "version", &["holdfast --version"]),
     foreign("holdfast admin", "accept", &["holdfast admin expire --confirm-clock"]),
     foreign("holdfast admin", "actlog", &["holdfast admin log"]),
-    foreign("holdfast admin", "label", &["holdfast admin node set --label"]),
+    foreign(
+        "holdfast admin",
+        "label",
+        &["holdfast admin node set --label", "holdfast admin volume label"],
+    ),
     foreign("holdfast admin", "labels", &["holdfast admin node set --label"]),
     foreign(
         "holdfast admin",
