@@ -12,6 +12,7 @@ use clap::{CommandFactory as _, Parser as _};
 use self::words::NAME;
 use crate::commands::Command;
 use crate::error::CommandError;
+use crate::flag::Flag;
 use crate::options::Global;
 use crate::output::Format;
 use crate::spelling;
@@ -58,15 +59,6 @@ pub(crate) struct Arguments {
     /// Options on the command line.
     #[arg(skip)]
     pub(crate) flags: Vec<Flag>,
-}
-
-/// Option on a command line.
-#[derive(Debug)]
-pub(crate) struct Flag {
-    /// Name without its dashes.
-    pub(crate) name: String,
-    /// Text after `=`, or the next word: the value, if the option takes one.
-    pub(crate) value: Option<String>,
 }
 
 /// Reasons why a command line gives no command to run.

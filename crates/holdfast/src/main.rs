@@ -22,6 +22,7 @@ mod commands;
 mod context;
 mod error;
 mod filelist;
+mod flag;
 mod folder_owner;
 mod home;
 mod interrupt;

@@ -4,9 +4,9 @@
 use client::{Rate, Standing};
 use policy::settings::{Kind, Setting, find, of_flag};
 
-use crate::arguments::Flag;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::flag::Flag;
 use crate::options::Global;
 use crate::{home, output};
 

@@ -96,7 +96,7 @@ pub struct SettingReport {
     /// Values of the other sources, in the order of precedence, each with its source and the
     /// reason why it does not count.
     pub others: Vec<OtherOffer>,
-    /// What counts beside the value.
+    /// Reason why the value may not be what counts.
     pub remark: Option<String>,
 }
 

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod look_up;
+
 /// Translates the lines of a list.
 fn translated(list: &str) -> Translation {
     let (entries, faults) = parse_list("list", list.as_bytes());
@@ -690,52 +692,6 @@ fn statements_on_directories_are_not_about_files_that_are_named() {
     assert_eq!(translation.list_of_named(), b"exclude /a/*.tmp\n");
     let line = |line| translation.place_of_named(line).map(ToString::to_string);
     assert_eq!((line(1).as_deref(), line(2), line(0)), (Some("list line 2"), None, None));
-}
-
-#[test]
-fn the_listing_has_the_order_of_the_look_up() {
-    let translation =
-        translated("exclude /a/*\nexclude.dir /d1\nexclude.fs /f\ninclude /b/* C\nexclude.dir /d2");
-    let shown = |of_server: &[ListedStatement]| -> Vec<_> {
-        listing(&translation, of_server)
-            .iter()
-            .map(|line| format!("{} {} {}", line.mode, line.function, line.pattern))
-            .collect()
-    };
-    let lines = shown(&[]);
-    assert_eq!(
-        lines,
-        [
-            "Excl Filespace /f",
-            "Excl Directory /d2",
-            "Excl Directory /d1",
-            "Incl All /b/*",
-            "Excl All /a/*"
-        ]
-    );
-    // Those of the server stand below those of the node, so that they are looked at before them.
-    let text = b"exclude.fstype nfs\nexclude.tag x\nexclude /s\ninclude.compression /t";
-    let source = |line| Source::OptionSet { name: "SET".to_owned(), line };
-    let of_server: Vec<_> = policy::statement::parse_list(text, source)
-        .expect("a list")
-        .iter()
-        .map(|one| listed_of_server("SET", &one.rule))
-        .collect();
-    assert_eq!(of_server[0].source, "Server (SET)");
-    assert_eq!(
-        shown(&of_server),
-        [
-            "Excl FSType nfs",
-            "Excl Filespace /f",
-            "Excl Tag x",
-            "Excl Directory /d2",
-            "Excl Directory /d1",
-            "Incl Compress /t",
-            "Excl Backup /s",
-            "Incl All /b/*",
-            "Excl All /a/*"
-        ]
-    );
 }
 
 #[test]

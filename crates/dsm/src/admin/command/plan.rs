@@ -173,7 +173,7 @@ pub struct Line {
     pub is_report: bool,
     /// True if its output is for programs, and is not shown.
     pub is_silent: bool,
-    /// What must hold before the line runs.
+    /// Condition that must hold before the line runs.
     pub condition: Option<Condition>,
 }
 
