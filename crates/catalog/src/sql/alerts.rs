@@ -3,7 +3,8 @@
 use model::{DomainId, NodeId, ServerTime};
 
 use super::{
-    Engine, NOBODY, Row, Sql, ToValue, Values, domain_places, marks, params, row_count, row_number,
+    Engine, Row, Sql, ToValue, Values, domain_places, marks, nodes_of, params, row_count,
+    row_number,
 };
 use crate::{
     AlertChanges, AlertFilter, AlertRow, Alerts, CatalogError, Delivery, NodeSight, NoticeRow,
@@ -152,16 +153,15 @@ fn list(
 
 /// Returns the condition of the alerts that a caller sees, with the word before the next condition,
 /// and the values of its parameters.
-fn seen(NodeSight { domains, owner }: &NodeSight) -> (String, Values) {
-    let (places, mut values) = domain_places(domains);
+fn seen(sight: &NodeSight) -> (String, Values) {
+    let (nodes, mut values) = nodes_of(sight);
+    let (places, domains) = domain_places(&sight.domains);
     let condition = format!(
-        "(alert.node IN (SELECT id FROM node WHERE domain IN ({places})
-                         UNION SELECT node FROM node_detail WHERE owner = ?)
+        "(alert.node IN ({nodes})
           OR (alert.domain IN ({places})
               AND NOT EXISTS (SELECT 1 FROM node WHERE node.id = alert.node))) AND"
     );
-    values.push(Box::new(owner.unwrap_or(NOBODY).0));
-    values.extend(domain_places(domains).1);
+    values.extend(domains);
     (condition, values)
 }
 

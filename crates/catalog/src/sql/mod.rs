@@ -60,7 +60,7 @@ use std::path::Path;
 
 use model::{DomainId, FilespaceId, PersonId, ServerTime};
 
-use crate::{CatalogError, CommitError, CommitTimes, PageKey, PageRow, Write};
+use crate::{CatalogError, CommitError, CommitTimes, NodeSight, PageKey, PageRow, Write};
 
 /// Transactions of a database.
 pub(crate) trait Engine: Send + Sync {
@@ -289,6 +289,18 @@ fn domain_places(domains: &BTreeSet<DomainId>) -> (String, Values) {
         values.push(Box::new(domain.0));
     }
     (vec!["?"; places].join(", "), values)
+}
+
+/// Returns the selection of the nodes that a caller sees, and the values of its parameters. A
+/// statement that finds these nodes first takes a time that does not depend on the others.
+fn nodes_of(NodeSight { domains, owner }: &NodeSight) -> (String, Values) {
+    let (places, mut values) = domain_places(domains);
+    values.push(Box::new(owner.unwrap_or(NOBODY).0));
+    let select = format!(
+        "SELECT id FROM node WHERE domain IN ({places})
+         UNION SELECT node FROM node_detail WHERE owner = ?"
+    );
+    (select, values)
 }
 
 /// Converts a count to the value of a LIMIT or OFFSET.

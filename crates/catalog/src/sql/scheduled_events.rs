@@ -5,12 +5,9 @@ use model::{NodeId, NodeName, ServerTime};
 use policy::schedule::Occurrence;
 use policy::schedule::event::{EventState, Phase, Progress};
 
-use super::{
-    NOBODY, Row, Sql, ToValue, Values, code, domain_places, params, require, row_count, row_number,
-};
+use super::{Row, Sql, ToValue, Values, code, nodes_of, params, require, row_count, row_number};
 use crate::{
-    CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, NodeSight,
-    ScheduledEvent,
+    CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, ScheduledEvent,
 };
 
 /// Number of the server itself in the column of nodes. Nodes count from 1.
@@ -177,8 +174,8 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
         values.extend(schedules.iter().chain(padding).take(places).map(|name| boxed(name.clone())));
     }
     if let Some(sight) = &filter.seen {
-        let (condition, seen) = seen(sight);
-        conditions.push(condition);
+        let (nodes, seen) = nodes_of(sight);
+        conditions.push(format!("scheduled_event.node IN ({nodes})"));
         values.extend(seen);
     }
     if let Some(text) = &filter.text {
@@ -189,22 +186,6 @@ fn conditions(filter: &EventFilter) -> (Vec<String>, Values) {
         values.extend((0..3).map(|_| boxed(pattern(text))));
     }
     (conditions, values)
-}
-
-/// Returns the condition of the events that a caller sees, and the values of its parameters. The
-/// nodes are found first, so that the time depends on what the caller sees, and not on the rest.
-fn seen(NodeSight { domains, owner }: &NodeSight) -> (String, Values) {
-    let (places, mut values) = domain_places(domains);
-    let condition = format!(
-        "scheduled_event.node IN (SELECT id FROM node WHERE domain IN ({places})
-                                  UNION SELECT node FROM node_detail WHERE owner = ?)"
-    );
-    values.push(number(owner.unwrap_or(NOBODY).0));
-    (condition, values)
-}
-
-fn number(number: u32) -> Box<dyn ToValue> {
-    Box::new(number)
 }
 
 fn boxed(value: String) -> Box<dyn ToValue> {
