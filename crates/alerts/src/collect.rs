@@ -41,7 +41,7 @@ pub(crate) fn collect(
     sessions: &[(u64, SessionRow)],
 ) -> Result<Facts, StoreError> {
     let (catalog, now) = (&store.catalog, sys::clock::now());
-    let nodes = nodes(store)?;
+    let nodes = nodes(store, now)?;
     let summaries = pools::list(store, None)?;
     let today = now.0.div_euclid(DAY_MICROS);
     let usage = catalog.pack_usage()?;
@@ -73,7 +73,7 @@ pub(crate) fn collect(
     })
 }
 
-fn nodes(store: &Store) -> Result<Vec<NodeFacts>, StoreError> {
+fn nodes(store: &Store, now: ServerTime) -> Result<Vec<NodeFacts>, StoreError> {
     let catalog = &store.catalog;
     let backups: BTreeMap<NodeId, ServerTime> = catalog.last_backups()?.into_iter().collect();
     let ends: BTreeMap<NodeId, ServerTime> = catalog.certificate_ends()?.into_iter().collect();
@@ -81,7 +81,7 @@ fn nodes(store: &Store) -> Result<Vec<NodeFacts>, StoreError> {
     for drill in catalog.drills(None)? {
         drills.insert((drill.node, drill.is_good), drill);
     }
-    let mut old = old_filespaces(store)?;
+    let mut old = old_filespaces(store, now)?;
     let facts = |node: catalog::Node| NodeFacts {
         id: node.id,
         name: node.name.to_string(),
@@ -101,10 +101,11 @@ fn nodes(store: &Store) -> Result<Vec<NodeFacts>, StoreError> {
 /// Images are made when somebody wants one.
 fn old_filespaces(
     store: &Store,
+    now: ServerTime,
 ) -> Result<BTreeMap<NodeId, Vec<(String, ServerTime)>>, StoreError> {
     let mut old: BTreeMap<NodeId, Vec<(String, ServerTime)>> = BTreeMap::new();
     let days = store.config.alerts.filespace_days;
-    let Some(oldest) = rules::oldest(sys::clock::now(), days, DAY_MICROS) else { return Ok(old) };
+    let Some(oldest) = rules::oldest(now, days, DAY_MICROS) else { return Ok(old) };
     for filespace in store.catalog.filespaces_backed_up_before(oldest)? {
         let Some(last) = filespace.last_backup else { continue };
         if filespace.name.starts_with(b"/") {
