@@ -28,7 +28,7 @@ const USAGE_MICROS: i64 = 3_600_000_000;
 /// Number of days for which the space of each day and the record of each restore are kept: five
 /// years.
 const USAGE_DAYS: i64 = 5 * 366;
-/// Number of ended alerts that a digest looks through.
+/// Number of ended alerts that a digest looks through, and a notice to the people of a domain.
 const OVER_MAX: usize = 1_000;
 
 /// Marks in the catalogue: the last finished backup that was examined, and the times of the last
@@ -233,6 +233,12 @@ fn with_present_domains(mut alerts: Vec<AlertRow>, nodes: &[NodeFacts]) -> Vec<A
     alerts
 }
 
+/// Returns the newest alerts that are over, with the present domains of their nodes.
+fn last_ended(store: &Store, nodes: &[NodeFacts]) -> Result<Vec<AlertRow>, StoreError> {
+    let ended = AlertFilter { is_open: Some(false), ..AlertFilter::default() };
+    Ok(with_present_domains(store.catalog.alerts(&ended, None, OVER_MAX)?, nodes))
+}
+
 /// Makes the notices about alerts that are due. Each audience has pauses of its own.
 fn tell(
     store: &Store,
@@ -272,8 +278,7 @@ fn tell_domains(
     }
     let now = facts.now;
     // The people who run the service may have heard of an end before.
-    let ended = AlertFilter { is_open: Some(false), ..AlertFilter::default() };
-    let over = with_present_domains(store.catalog.alerts(&ended, None, OVER_MAX)?, &facts.nodes);
+    let over = last_ended(store, &facts.nodes)?;
     let open = pending.iter().filter(|alert| alert.ended.is_none()).cloned();
     let alerts: Vec<AlertRow> = open.chain(over).collect();
     let mut changes = AlertChanges::none(now);
@@ -319,8 +324,7 @@ fn send_digest(
         return Ok(());
     }
     let open = with_present_domains(store.catalog.pending_alerts()?, &facts.nodes);
-    let ended = AlertFilter { is_open: Some(false), ..AlertFilter::default() };
-    let over = with_present_domains(store.catalog.alerts(&ended, None, OVER_MAX)?, &facts.nodes);
+    let over = last_ended(store, &facts.nodes)?;
     for audience in audiences {
         let hears = |alert: &&AlertRow| audience.hears_of(alert.domain);
         let open: Vec<&AlertRow> =
