@@ -77,7 +77,8 @@ fn is_followed_by_another(alert: &AlertRow, assessment: &Assessment) -> bool {
     })
 }
 
-fn row(finding: &Finding, now: ServerTime) -> AlertRow {
+/// Returns the alert that begins with the finding. The catalogue gives it its number.
+pub(crate) fn row(finding: &Finding, now: ServerTime) -> AlertRow {
     AlertRow {
         number: 0,
         kind: finding.kind.name().to_owned(),

@@ -391,25 +391,21 @@ fn part(facts: &Facts, audience: &Audience) -> Option<Facts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
+    use crate::rules::Finding;
 
     #[test]
     fn a_node_takes_its_alerts_into_its_new_domain() {
         let at = ServerTime(7);
-        let alert = |domain: u32, node: Option<u32>| AlertRow {
-            number: 1,
-            kind: "no-backup".to_owned(),
-            object: "web-1".to_owned(),
-            domain: Some(DomainId(domain)),
-            node: node.map(NodeId),
-            is_urgent: false,
-            text: String::new(),
-            opened: at,
-            ended: None,
-            told: None,
-            end_told: None,
-            acknowledged: None,
-            acknowledged_by: String::new(),
-            note: String::new(),
+        let alert = |domain: u32, node: Option<u32>| {
+            let finding = Finding {
+                kind: Kind::NoBackup,
+                object: "web-1".to_owned(),
+                domain: Some(DomainId(domain)),
+                node: node.map(NodeId),
+                text: String::new(),
+            };
+            book::row(&finding, at)
         };
         let node = NodeFacts {
             id: NodeId(4),

@@ -6,7 +6,10 @@ use catalog::EventOutcome;
 use model::{DomainId, NodeId};
 
 use super::*;
+use crate::book::row;
 use crate::facts::NodeFacts;
+use crate::kind::Kind;
+use crate::rules::Finding;
 
 /// 2023-11-14, 22:13 in UTC.
 const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
@@ -105,22 +108,9 @@ fn facts() -> Facts {
 }
 
 fn alert(object: &str, is_known: bool) -> AlertRow {
-    AlertRow {
-        number: 1,
-        kind: "no-backup".to_owned(),
-        object: object.to_owned(),
-        domain: None,
-        node: None,
-        is_urgent: false,
-        text: format!("node {object} has no backup"),
-        opened: NOW,
-        ended: None,
-        told: None,
-        end_told: None,
-        acknowledged: is_known.then_some(NOW),
-        acknowledged_by: String::new(),
-        note: String::new(),
-    }
+    let (kind, text) = (Kind::NoBackup, format!("node {object} has no backup"));
+    let finding = Finding { kind, object: object.to_owned(), domain: None, node: None, text };
+    AlertRow { acknowledged: is_known.then_some(NOW), ..row(&finding, NOW) }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tests of notices: when they are due, and their words.
 
 use super::*;
+use crate::book::row;
+use crate::rules::Finding;
 
 const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
 
@@ -9,22 +11,9 @@ fn minutes_ago(minutes: i64) -> ServerTime {
 }
 
 fn alert(kind: Kind, object: &str) -> AlertRow {
-    AlertRow {
-        number: 1,
-        kind: kind.name().to_owned(),
-        object: object.to_owned(),
-        domain: Some(DomainId(1)),
-        node: None,
-        is_urgent: kind.is_urgent(),
-        text: format!("the text of {object}"),
-        opened: minutes_ago(60),
-        ended: None,
-        told: None,
-        end_told: None,
-        acknowledged: None,
-        acknowledged_by: String::new(),
-        note: String::new(),
-    }
+    let (domain, text) = (Some(DomainId(1)), format!("the text of {object}"));
+    let finding = Finding { kind, object: object.to_owned(), domain, node: None, text };
+    row(&finding, minutes_ago(60))
 }
 
 /// Quiet hours that contain NOW, which is 22:13.
