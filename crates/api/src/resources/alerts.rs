@@ -48,7 +48,7 @@ struct AlertDocument {
     /// End of the alert; absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<Time>,
-    /// Time of the notice about it.
+    /// Time of the notice about it to those who run the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     told: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
