@@ -208,8 +208,9 @@ fn an_older_catalogue_is_not_copied_before_the_release() {
     drop(kept);
 }
 
-#[test]
-fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
+/// Opens a server with an older catalogue while the copy pool is away, which alone has the newer
+/// copy. Returns the temporary folder, the server, and the mark of the pool.
+fn opened_without_newer_copy() -> (tempfile::TempDir, Arc<Store>, PathBuf) {
     let (server, older) = server_and_older();
     let (path, copies) = (server.path().to_owned(), server.beside("COPIES"));
     let list = |pool: &Path| pool.join("catalogue").join(catalog_copy::name(2));
@@ -217,10 +218,20 @@ fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
     let mark = copies.join("holdfast-pool");
     let kept = put_back(server, &older);
     std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
-    let store = opened(&path);
+    (kept, opened(&path), mark)
+}
+
+/// Brings a pool back that is away.
+fn bring_back(store: &Store, mark: &Path) {
+    std::fs::rename(mark.with_extension("aside"), mark).expect("is renamed");
+    crate::pools::refresh(store);
+}
+
+#[test]
+fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
+    let (kept, store, mark) = opened_without_newer_copy();
     assert!(store.check_released().is_ok(), "no newer copy can be seen");
-    std::fs::rename(mark.with_extension("aside"), &mark).expect("is renamed");
-    crate::pools::refresh(&store);
+    bring_back(&store, &mark);
     refused(reclaimed(&store), "older than its copy 2");
     drop(kept);
 }
@@ -230,22 +241,15 @@ fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
 /// removed what only the copy in that pool named.
 #[test]
 fn two_copies_of_one_number_begin_the_hold() {
-    let (server, older) = server_and_older();
-    let (path, copies) = (server.path().to_owned(), server.beside("COPIES"));
-    let list = |pool: &Path| pool.join("catalogue").join(catalog_copy::name(2));
-    std::fs::rename(list(&path.join("pool")), list(&copies)).expect("is moved");
-    let mark = copies.join("holdfast-pool");
-    let kept = put_back(server, &older);
-    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
-    let store = opened(&path);
+    let (kept, store, mark) = opened_without_newer_copy();
     assert_eq!(copied(&store), Ok(2));
     assert_eq!(why_held(&store), None, "the other copy cannot be seen");
-    std::fs::rename(mark.with_extension("aside"), &mark).expect("is renamed");
-    crate::pools::refresh(&store);
+    bring_back(&store, &mark);
     assert_eq!(why_held(&store), Some(Hold::Parted { copy: 2 }));
     refused(reclaimed(&store), "different copies 2");
     refused(copied(&store), "different copies 2");
     assert_eq!(catalog_copy::goes_with_packs(&store), Ok(false));
+    let path = store.folder.clone();
     drop(store);
     let store = opened(&path);
     assert_eq!(why_held(&store), Some(Hold::Parted { copy: 2 }), "a start ends no hold");
