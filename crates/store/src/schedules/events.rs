@@ -79,6 +79,8 @@ pub fn note_obstacle(store: &Store, key: &EventKey, told: &str) -> Result<(), St
 /// Returns the reason `known` of the last attempt, followed by what keeps the node from another
 /// one. What the node has told of that before is left out.
 fn with_obstacle(known: &str, told: &str) -> String {
+    // With the words once, the reason does not grow when a node tells the same again.
+    let told = told.rsplit_once(NO_FURTHER).map_or(told, |(_, end)| end);
     let ended = known.rfind(NO_FURTHER).map_or(known, |at| &known[..at]);
     match ended.trim_end_matches("; ") {
         "" => format!("{NO_FURTHER}{told}"),

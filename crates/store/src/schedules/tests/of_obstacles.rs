@@ -99,6 +99,10 @@ fn what_keeps_a_node_from_a_further_attempt_follows_the_reason_of_the_last_one()
         let expected = format!("ended with code 3; no further attempt begins: {told}");
         assert_eq!(reason_after(told), expected);
     }
+    let told = "no further attempt begins: the disk is full";
+    for _ in 0..2 {
+        assert_eq!(reason_after(told), format!("ended with code 3; {told}"), "it does not grow");
+    }
     let failed = event();
     assert_eq!((failed.state, failed.code, failed.attempt), (EventState::Failed, Some(12), 1));
     report(2, Phase::Began, "");
