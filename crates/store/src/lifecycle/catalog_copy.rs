@@ -338,8 +338,8 @@ fn next_number(store: &Store) -> Result<u64, StoreError> {
     Ok(last + 1)
 }
 
-fn notice(store: &Store, newest: Option<u64>) -> Result<Option<Hold>, StoreError> {
-    let noticed = store.notice_newer_copy(newest);
+fn notice(store: &Store, newest: Option<u64>) -> Result<(), StoreError> {
+    let noticed = store.notice_newer_copy(newest).map(drop);
     noticed.map_err(|error| StoreError::away(model::chain(&error)))
 }
 
@@ -347,7 +347,7 @@ fn notice(store: &Store, newest: Option<u64>) -> Result<Option<Hold>, StoreError
 /// have one.
 pub(crate) fn notice_newer(store: &Store) -> Result<(), StoreError> {
     let newest = numbers(&store.pools).last().map(|(number, _)| *number);
-    notice(store, newest).map(drop)
+    notice(store, newest)
 }
 
 /// Begins the hold if two pools have different copies with one number. A pool that was away may
