@@ -125,7 +125,7 @@ pub(crate) fn report(node: &Node, message: proto::EventReport) -> Result<EventRe
     }
     let planned = ServerTime(event.planned);
     Ok(EventReport {
-        key: EventKey { schedule: event.schedule, planned, node: Some(node.id) },
+        key: event_key(node, event),
         occurrence: Occurrence {
             planned,
             opens: ServerTime(message.opens),
@@ -135,11 +135,20 @@ pub(crate) fn report(node: &Node, message: proto::EventReport) -> Result<EventRe
         at: ServerTime(message.at),
         began: time(message.began),
         paused: time(message.paused),
-        // A database may refuse a NUL in text.
-        reason: message.reason.replace('\0', " "),
-        session: message.session.replace('\0', " "),
+        reason: without_nul(&message.reason),
+        session: without_nul(&message.session),
         log: message.log.into(),
     })
+}
+
+fn event_key(node: &Node, event: proto::EventName) -> EventKey {
+    let proto::EventName { schedule, planned } = event;
+    EventKey { schedule, planned: ServerTime(planned), node: Some(node.id) }
+}
+
+/// Returns a text that each database takes: one may refuse a NUL.
+fn without_nul(text: &str) -> String {
+    text.replace('\0', " ")
 }
 
 /// Parses a time that may be missing.
@@ -150,22 +159,19 @@ fn time(micros: i64) -> Option<ServerTime> {
 /// Parses the progress of an event of `node`; `None` if it is malformed.
 pub(crate) fn progress(node: &Node, message: proto::EventProgress) -> Option<EventProgress> {
     let proto::EventProgress { event, attempt, document } = message;
-    let proto::EventName { schedule, planned } = event?;
-    let is_short = schedule.len() <= NAME_BYTES_MAX && document.len() <= PROGRESS_BYTES_MAX;
+    let key = event_key(node, event?);
+    let is_short = key.schedule.len() <= NAME_BYTES_MAX && document.len() <= PROGRESS_BYTES_MAX;
     let fields: Option<serde_json::Map<String, serde_json::Value>> =
         is_short.then(|| serde_json::from_str(&document).ok()).flatten();
-    let key = EventKey { schedule, planned: ServerTime(planned), node: Some(node.id) };
     fields.map(|_| EventProgress { key, attempt, document })
 }
 
 /// Parses what keeps `node` from beginning an event; `None` if it is malformed.
 pub(crate) fn obstacle(node: &Node, message: proto::EventObstacle) -> Option<(EventKey, String)> {
     let proto::EventObstacle { event, reason } = message;
-    let proto::EventName { schedule, planned } = event?;
-    let is_short = schedule.len() <= NAME_BYTES_MAX && reason.len() <= REASON_BYTES_MAX;
-    let key = EventKey { schedule, planned: ServerTime(planned), node: Some(node.id) };
-    // A database may refuse a NUL in text.
-    is_short.then(|| (key, reason.replace('\0', " ")))
+    let key = event_key(node, event?);
+    let is_short = key.schedule.len() <= NAME_BYTES_MAX && reason.len() <= REASON_BYTES_MAX;
+    is_short.then(|| (key, without_nul(&reason)))
 }
 
 /// Parses the selection of events, except for the node, the domain and the conditions.
