@@ -23,6 +23,10 @@ pub fn percent_decoded(text: &str) -> Option<Vec<u8>> {
         rest = tail;
         if first == b'%' {
             let (digits, tail) = tail.split_at_checked(2)?;
+            // The number alone could have a sign.
+            if !digits.iter().all(u8::is_ascii_hexdigit) {
+                return None;
+            }
             bytes.push(u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?);
             rest = tail;
         } else {
@@ -47,7 +51,7 @@ mod tests {
 
     #[test]
     fn text_that_means_no_bytes_is_refused() {
-        for text in ["%", "%1", "%2", "%zz", "a%g0", "%2\u{e9}"] {
+        for text in ["%", "%1", "%2", "%zz", "%+1", "a%g0", "%2\u{e9}"] {
             assert_eq!(percent_decoded(text), None, "{text}");
         }
         assert_eq!(percent_decoded("/a%0a%ff").as_deref(), Some(&b"/a\n\xff"[..]));
