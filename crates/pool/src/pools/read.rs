@@ -1,5 +1,6 @@
 //! Reading packs from any pool where they are undamaged, the nearest pool first.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -234,7 +235,7 @@ impl Pools {
     }
 
     /// Returns the packs that, since the last call, one pool could not read and another could.
-    pub fn take_suspects(&self) -> std::collections::BTreeSet<PackNumber> {
+    pub fn take_suspects(&self) -> BTreeSet<PackNumber> {
         std::mem::take(&mut self.state().suspects)
     }
 
@@ -248,17 +249,17 @@ impl Pools {
     }
 
     /// Returns the packs that were noted since the last call.
-    pub fn take_lost(&self) -> std::collections::BTreeSet<PackNumber> {
+    pub fn take_lost(&self) -> BTreeSet<PackNumber> {
         std::mem::take(&mut self.state().lost)
     }
 
     /// Returns the packs that are noted.
-    pub fn lost(&self) -> std::collections::BTreeSet<PackNumber> {
+    pub fn lost(&self) -> BTreeSet<PackNumber> {
         self.state().lost.clone()
     }
 
     /// Removes the notes about these packs.
-    pub fn forget_lost(&self, packs: &std::collections::BTreeSet<PackNumber>) {
+    pub fn forget_lost(&self, packs: &BTreeSet<PackNumber>) {
         self.state().lost.retain(|pack| !packs.contains(pack));
     }
 }
