@@ -18,7 +18,7 @@ use crate::store::Store;
 
 /// Time in which a task that a person has asked for must have begun, in minutes: a day.
 const TASK_WINDOW_MINUTES: u32 = 1440;
-/// Time for which a schedule of one action is kept after its window, in minutes.
+/// Time for which a schedule of one action is kept after its window.
 const ONCE_KEPT_MICROS: i64 = 7 * 86_400_000_000;
 /// Words before what keeps a node from a further attempt.
 const NO_FURTHER: &str = "no further attempt begins: ";
