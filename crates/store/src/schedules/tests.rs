@@ -56,6 +56,22 @@ fn events(store: &Store) -> Vec<ScheduledEvent> {
     node_events(store, &EventFilter::default(), None, 1000).expect("are listed")
 }
 
+/// Returns a report of this moment about an event: an attempt and its phase, and nothing else.
+fn event_report(event: &ScheduledEvent, attempt: u32, phase: Phase) -> EventReport {
+    let (key, opens, closes) = (event.key.clone(), event.opens, event.closes);
+    EventReport {
+        occurrence: Occurrence { planned: key.planned, opens, closes },
+        key,
+        report: Report { attempt, phase },
+        at: sys::clock::now(),
+        began: None,
+        paused: None,
+        reason: String::new(),
+        session: String::new(),
+        log: Vec::new(),
+    }
+}
+
 /// Returns the next full hour and the given number of minutes.
 fn next_hour(minutes: i64) -> ServerTime {
     let hour = sys::clock::now().0 / (60 * MINUTE) + 1;
@@ -190,18 +206,10 @@ fn a_missed_event_tells_what_the_server_knows() {
     run_now(store, std::slice::from_ref(&busy), &hourly("incremental"), "anna")
         .expect("is started");
     let event = events(store).remove(0);
-    let (opens, closes) = (event.opens, event.closes);
     let began = EventReport {
-        key: event.key.clone(),
-        occurrence: Occurrence { planned: event.key.planned, opens, closes },
-        report: Report { attempt: 1, phase: Phase::Began },
         // The node gives its last sign later than now, so that it does not count as silent.
         at: next_hour(0),
-        began: None,
-        paused: None,
-        reason: String::new(),
-        session: String::new(),
-        log: Vec::new(),
+        ..event_report(&event, 1, Phase::Began)
     };
     store.catalog.report_event(&began).expect("is recorded");
     add(store, "hourly", &hourly("incremental"), "anna").expect("is added");
@@ -363,19 +371,10 @@ fn an_event_keeps_its_report_and_the_end_of_its_log() {
         .expect("is started");
     let event = events(store).remove(0);
     let ended = EventReport {
-        key: event.key.clone(),
-        occurrence: Occurrence {
-            planned: event.key.planned,
-            opens: event.opens,
-            closes: event.closes,
-        },
-        report: Report { attempt: 1, phase: Phase::Ended(4) },
-        at: sys::clock::now(),
-        began: None,
-        paused: None,
         reason: "2 files failed".to_owned(),
         session: "{}".to_owned(),
         log: b"the end".to_vec(),
+        ..event_report(&event, 1, Phase::Ended(4))
     };
     report(store, &ended).expect("is recorded");
     let (event, log) = find_event(store, event.number).expect("is found");
@@ -410,21 +409,7 @@ fn the_server_does_its_own_work_once_and_notices_what_was_cut_off() {
     assert_eq!(events(store), done);
 
     // The server dies while it works; the work may be done again.
-    let began = EventReport {
-        key: done[0].key.clone(),
-        occurrence: Occurrence {
-            planned: done[0].key.planned,
-            opens: done[0].opens,
-            closes: done[0].closes,
-        },
-        report: Report { attempt: 2, phase: Phase::Began },
-        at: sys::clock::now(),
-        began: None,
-        paused: None,
-        reason: String::new(),
-        session: String::new(),
-        log: Vec::new(),
-    };
+    let began = event_report(&done[0], 2, Phase::Began);
     report(store, &began).expect("is recorded");
     run_due(store, Line::Planned, false).expect("another thread works");
     assert_eq!(events(store)[0].state, EventState::Restarted);
@@ -497,19 +482,7 @@ fn a_cancellation_is_in_the_plan_until_the_window_closes_and_is_final() {
     run_now(store, std::slice::from_ref(&node), &hourly("incremental"), "anna")
         .expect("is started");
     let event = events(store).remove(0);
-    let window =
-        Occurrence { planned: event.key.planned, opens: event.opens, closes: event.closes };
-    let ended = |attempt| EventReport {
-        key: event.key.clone(),
-        occurrence: window,
-        report: Report { attempt, phase: Phase::Ended(12) },
-        at: sys::clock::now(),
-        began: None,
-        paused: None,
-        reason: String::new(),
-        session: String::new(),
-        log: Vec::new(),
-    };
+    let ended = |attempt| event_report(&event, attempt, Phase::Ended(12));
     let target = EventTarget { schedule: event.key.schedule.clone(), node: None };
     report(store, &ended(1)).expect("is recorded");
     // The action is tried a second time within its window.
@@ -538,25 +511,13 @@ fn a_wish_about_one_event_leaves_the_next_one_of_its_schedule() {
     run_now(store, std::slice::from_ref(&node), &hourly("incremental"), "anna")
         .expect("is started");
     let first = events(store).remove(0);
-    let window =
-        Occurrence { planned: first.key.planned, opens: first.opens, closes: first.closes };
-    let ended = EventReport {
-        key: first.key.clone(),
-        occurrence: window,
-        report: Report { attempt: 1, phase: Phase::Ended(0) },
-        at: sys::clock::now(),
-        began: None,
-        paused: None,
-        reason: String::new(),
-        session: String::new(),
-        log: Vec::new(),
-    };
+    let ended = event_report(&first, 1, Phase::Ended(0));
     report(store, &ended).expect("is recorded");
     let planned = ServerTime(first.key.planned.0 + 1);
     let key = EventKey { planned, ..first.key.clone() };
     store
         .catalog
-        .open_events(&[(key, Occurrence { planned, ..window })])
+        .open_events(&[(key, Occurrence { planned, ..ended.occurrence })])
         .expect("is opened");
     let next = events(store).into_iter().find(|one| one.number != first.number);
     let next = next.expect("the next event");
@@ -691,18 +652,7 @@ fn an_event_that_takes_a_day_is_noted_once() {
     let name = run_now(store, std::slice::from_ref(&node), &hourly("incremental"), "anna")
         .expect("is started");
     let event = events(store).remove(0);
-    let (planned, opens, closes) = (event.key.planned, event.opens, event.closes);
-    let began = EventReport {
-        key: event.key,
-        occurrence: Occurrence { planned, opens, closes },
-        report: Report { attempt: 1, phase: Phase::Began },
-        at: sys::clock::now(),
-        began: None,
-        paused: None,
-        reason: String::new(),
-        session: String::new(),
-        log: Vec::new(),
-    };
+    let began = event_report(&event, 1, Phase::Began);
     report(store, &began).expect("is recorded");
     let notes = |minutes: i64| {
         let mut timetable = Timetable::default();

@@ -30,23 +30,13 @@ fn what_keeps_a_node_from_beginning_is_the_reason_until_it_begins() {
     }
     assert_eq!((event(&full).state, event(&full).reason.as_str()), (EventState::Pending, told));
     let count = events(store).len();
-    let EventKey { schedule, planned, .. } = event(&full).key;
+    let schedule = event(&full).key.schedule;
     let unknown = EventKey { schedule, planned: next_hour(1), node: Some(full.id) };
     note_obstacle(store, &unknown, told).expect("is passed over");
     assert_eq!(events(store).len(), count, "no event is made");
     let report = |phase, minute| {
-        let known = event(&begun);
-        let report = EventReport {
-            occurrence: Occurrence { planned, opens: known.opens, closes: known.closes },
-            key: known.key,
-            report: Report { attempt: 1, phase },
-            at: next_hour(minute),
-            began: None,
-            paused: None,
-            reason: String::new(),
-            session: String::new(),
-            log: Vec::new(),
-        };
+        let report = event_report(&event(&begun), 1, phase);
+        let report = EventReport { at: next_hour(minute), ..report };
         store.catalog.report_event(&report).expect("is recorded");
         tell(&begun);
         let known = event(&begun);
@@ -76,18 +66,8 @@ fn what_keeps_a_node_from_a_further_attempt_follows_the_reason_of_the_last_one()
     }
     let event = || events(store).remove(0);
     let report = |attempt, phase, reason: &str| {
-        let ScheduledEvent { key, opens, closes, .. } = event();
-        let report = EventReport {
-            occurrence: Occurrence { planned: key.planned, opens, closes },
-            key,
-            report: Report { attempt, phase },
-            at: next_hour(1),
-            began: None,
-            paused: None,
-            reason: reason.to_owned(),
-            session: String::new(),
-            log: Vec::new(),
-        };
+        let report = event_report(&event(), attempt, phase);
+        let report = EventReport { at: next_hour(1), reason: reason.to_owned(), ..report };
         store.catalog.report_event(&report).expect("is recorded");
     };
     let reason_after = |told: &str| {

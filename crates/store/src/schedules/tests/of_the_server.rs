@@ -1,11 +1,11 @@
 //! Work that the server does itself: by schedules, and because somebody asks for it.
 
-use catalog::{Control, EventKey, EventReport};
+use catalog::{Control, EventKey};
 use model::ServerTime;
-use policy::schedule::event::{EventState, Phase, Report};
-use policy::schedule::{Action, Occurrence, Work};
+use policy::schedule::event::{EventState, Phase};
+use policy::schedule::{Action, Work};
 
-use super::{events, hourly, next_hour};
+use super::{event_report, events, hourly, next_hour};
 use crate::samples::{TestServer, refused};
 use crate::schedules::errand::Errand;
 use crate::schedules::*;
@@ -42,21 +42,7 @@ fn a_task_tells_those_who_look_how_far_it_has_come() {
     let store = &server.store;
     let action = Action { work: Work::Scrub, objects: Vec::new(), options: Vec::new() };
     let event = start_task(store, &action, "anna").expect("is started");
-    let told = |phase| EventReport {
-        key: event.key.clone(),
-        occurrence: Occurrence {
-            planned: event.key.planned,
-            opens: event.opens,
-            closes: event.closes,
-        },
-        report: Report { attempt: 1, phase },
-        at: sys::clock::now(),
-        began: None,
-        paused: None,
-        reason: String::new(),
-        session: String::new(),
-        log: Vec::new(),
-    };
+    let told = |phase| event_report(&event, 1, phase);
     report(store, &told(Phase::Began)).expect("is recorded");
     let look = || Errand::new(store, (&event.key, 1), None).goes_on(&|| serde_json::json!(7));
     assert!(look());
