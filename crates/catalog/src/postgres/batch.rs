@@ -25,7 +25,7 @@ use std::pin::pin;
 
 use format::path_hash;
 use futures_executor::block_on;
-use model::FilespaceId;
+use model::{DirPath, FilespaceId};
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -37,7 +37,7 @@ use super::session::{
 use crate::sql::digest_sums::SumChanges;
 use crate::sql::pages::{self, PageNumbers, page_number_after, page_numbers};
 use crate::sql::{Performer, Row, amounts, batches, events, packs, params, sessions};
-use crate::{CatalogError, PageKey, PageRow, Write};
+use crate::{CatalogError, Day, PageKey, PageRow, Write};
 
 /// Minimum number of new pages for COPY, which costs more round trips to the database and less for
 /// each row.
@@ -271,11 +271,7 @@ impl<'a> Writer<'_, 'a> {
                           ORDER BY name LIMIT 1
                         ) AS found WHERE TRUE
                         ON CONFLICT(filespace, day, directory) DO NOTHING";
-            let days: Vec<i64> = group.marks.iter().map(|(day, _)| day.0).collect();
-            let directories: Vec<&'a [u8]> =
-                group.marks.iter().map(|&(_, directory)| directory.as_bytes()).collect();
-            let values: Values<'a> =
-                vec![Box::new(of_filespace), Box::new(days), Box::new(directories)];
+            let values = ending_values(of_filespace, &group.marks);
             self.waiting.push(Request::Statement { text, values });
         }
         if !group.versions.is_empty() {
@@ -286,11 +282,7 @@ impl<'a> Writer<'_, 'a> {
                         FROM unnest(CAST(?2 AS BIGINT[]), CAST(?3 AS BYTEA[]))
                           AS new(day, directory)
                         ON CONFLICT(filespace, day, directory) DO NOTHING";
-            let days: Vec<i64> = group.endings.iter().map(|(day, _)| day.0).collect();
-            let directories: Vec<&'a [u8]> =
-                group.endings.iter().map(|&(_, directory)| directory.as_bytes()).collect();
-            let values: Values<'a> =
-                vec![Box::new(of_filespace), Box::new(days), Box::new(directories)];
+            let values = ending_values(of_filespace, &group.endings);
             self.waiting.push(Request::Statement { text, values });
         }
     }
@@ -358,6 +350,15 @@ impl<'a> Writer<'_, 'a> {
         self.waiting.push(Request::Command(COMMIT.to_owned()));
         Ok(self.waiting)
     }
+}
+
+/// Returns the parameters of a statement that adds endings: the filespace, the days and the
+/// directories.
+fn ending_values<'a>(of_filespace: i64, endings: &BTreeSet<(Day, &'a DirPath)>) -> Values<'a> {
+    let days: Vec<i64> = endings.iter().map(|(day, _)| day.0).collect();
+    let directories: Vec<&'a [u8]> =
+        endings.iter().map(|&(_, directory)| directory.as_bytes()).collect();
+    vec![Box::new(of_filespace), Box::new(days), Box::new(directories)]
 }
 
 /// The pages of a group, by what the catalogue has of them.
