@@ -177,16 +177,12 @@ fn gpu_stages(quanta: &[RawQuantum], nvcomp: Option<&Path>) -> Result<Vec<GpuSta
     for settings in [Settings::default(), large] {
         process::check_interrupted()?;
         let gpu = match Gpu::open(nvcomp.map(Path::as_os_str), settings) {
-            Ok(gpu) => gpu,
             // Without a GPU, the page says why there is none.
             Err(_) if stages.is_empty() => break,
-            Err(error) => {
-                output::warning(&format!("the GPU alone was not measured: {error}"));
-                break;
-            }
+            opened => opened,
         };
         output::step(&format!("compressing by the GPU in batches of {} quanta", settings.quanta));
-        match gpu_stage(&gpu, settings, quanta) {
+        match gpu.and_then(|gpu| gpu_stage(&gpu, settings, quanta)) {
             Ok(stage) => stages.push(stage),
             Err(error) => {
                 output::warning(&format!("the GPU alone was not measured: {error}"));
