@@ -235,14 +235,7 @@ fn pass(gpu: &Gpu, settings: Settings, quanta: &[RawQuantum], bytes: u64) -> io:
             }
         }
     };
-    let results: Vec<io::Result<()>> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..settings.lanes).map(|_| scope.spawn(work)).collect();
-        lanes
-            .into_iter()
-            .map(|lane| lane.join().expect("compressing does not panic"))
-            .collect()
-    });
-    results.into_iter().collect::<io::Result<()>>()?;
+    in_threads(settings.lanes, work).into_iter().collect::<io::Result<()>>()?;
     Ok([before.into_inner(), after.into_inner()])
 }
 
@@ -257,15 +250,22 @@ fn compress(quanta: &[RawQuantum], level: Compression, threads: usize) -> Result
         }
         Ok(bytes)
     };
-    let results: Vec<io::Result<u64>> = std::thread::scope(|scope| {
+    let sum: io::Result<u64> = in_threads(threads, work).into_iter().sum();
+    sum.while_doing(|| format!("compress at level {level}"))
+}
+
+/// Performs `work` in each of so many threads. Returns the results.
+fn in_threads<T: Send>(
+    threads: usize,
+    work: impl Fn() -> io::Result<T> + Copy + Send,
+) -> Vec<io::Result<T>> {
+    std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().expect("compressing does not panic"))
             .collect()
-    });
-    let sum: io::Result<u64> = results.into_iter().sum();
-    sum.while_doing(|| format!("compress at level {level}"))
+    })
 }
 
 fn loss(part: &Path, quanta: &[RawQuantum], level: Compression) -> Result<Loss, Trouble> {
