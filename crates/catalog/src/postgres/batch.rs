@@ -107,6 +107,7 @@ fn write_all<'a>(
             Part::Group(group) => writer.put_group(&group, found.take())?,
             Part::One(one) => {
                 writer.send_waiting()?;
+                // It changes no sum: only pages that are put or removed do, and they are in groups.
                 batches::perform_one(session, one, &mut writer.sums)?;
             }
         }
