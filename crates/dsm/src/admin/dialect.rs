@@ -19,13 +19,12 @@ mod token;
 
 pub use self::bounds::Bounds;
 use self::token::{Token, refusal, tokens};
+use super::abbreviation::stands_for;
 use super::message::Message;
 use super::view::{self, View};
 
 /// Maximum depth of parentheses.
 const DEPTH_MAX: usize = 50;
-/// Minimum length of an abbreviation of SELECT.
-const SELECT_MIN: usize = 3;
 
 /// A statement for SQLite.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -44,8 +43,7 @@ pub struct Translation {
 pub fn translate(statement: &str, now: &str) -> Result<Translation, Message> {
     let mut tokens = tokens(statement)?;
     if let Some(Token::Word(first)) = tokens.first_mut()
-        && first.len() >= SELECT_MIN
-        && "SELECT".starts_with(first.as_str())
+        && is_select(first)
     {
         "SELECT".clone_into(first);
     }
@@ -66,6 +64,11 @@ pub fn translate(statement: &str, now: &str) -> Result<Translation, Message> {
     translation.decimals = decimals;
     translation.sql = text(&items);
     Ok(translation)
+}
+
+/// Returns true if `word` is SELECT, or an abbreviation of it that is not too short.
+pub fn is_select(word: &str) -> bool {
+    stands_for(word, "SELect")
 }
 
 /// Returns the views that stand where a table can stand.

@@ -480,7 +480,7 @@ fn json(value: &Value) -> serde_json::Value {
 fn is_select(text: &str) -> bool {
     let first = grammar::first_word(text);
     // A statement with parts before SELECT begins with WITH.
-    first == "WITH" || (first.len() >= 3 && "SELECT".starts_with(first.as_str()))
+    first == "WITH" || dialect::is_select(&first)
 }
 
 /// Divides a SELECT from the file that takes its answer, as in `select ... > /tmp/answer`. Only a
