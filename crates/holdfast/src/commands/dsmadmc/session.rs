@@ -105,9 +105,6 @@ impl Session<'_> {
                 command.lines().filter_map(|line| reader.take(line)).collect();
             lines.extend(reader.finish());
             for line in lines {
-                if self.is_over {
-                    break;
-                }
                 self.one(&line);
             }
         }
@@ -197,8 +194,11 @@ impl Session<'_> {
         }
     }
 
-    /// Runs one command, and notes its return code.
+    /// Runs one command, and notes its return code. After `quit` no command runs.
     fn one(&mut self, text: &str) {
+        if self.is_over {
+            return;
+        }
         if !self.invocation.data_only && self.depth == 0 {
             let shown = model::printable(text).into_owned();
             self.write(&format!("ANS8000I Server command: '{shown}'.\n\n"));
@@ -456,11 +456,8 @@ impl Session<'_> {
             if let Some(command) = reader.take(line) {
                 self.one(&with_values(&command, values));
             }
-            if self.is_over {
-                break;
-            }
         }
-        if let Some(command) = reader.finish().filter(|_| !self.is_over) {
+        if let Some(command) = reader.finish() {
             self.one(&with_values(&command, values));
         }
         self.depth -= 1;
