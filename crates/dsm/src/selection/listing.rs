@@ -17,8 +17,9 @@ pub struct ListedStatement {
     pub class: Option<String>,
 }
 
-/// Returns the statements of the node, and after them those of the server, as they are looked at:
-/// first those on file systems and directories, then the others from the bottom.
+/// Returns the statements of the node and those of the server, which stand below them, in the order
+/// in which they are looked at: first those on file systems, then those on directories, then the
+/// others, each from the bottom.
 pub fn listing(translation: &Translation, of_server: &[ListedStatement]) -> Vec<ListedStatement> {
     let own = translation.statements.iter().map(listed);
     let mut all: Vec<ListedStatement> = own.chain(of_server.iter().cloned()).rev().collect();
