@@ -72,6 +72,19 @@ fn lines(path: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// Lets the node `web-01` run a command in some seconds. Its first attempt fails, and the next one
+/// completes a minute later. Each adds a line to `file`.
+fn define_two_attempts(server: &Server, file: &Path) {
+    let command = format!("echo run >> {0}; test $(wc -l < {0}) = 2", file.display());
+    let start = jiff::Timestamp::now() + Duration::from_secs(5);
+    let start = start.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+    let define = ["schedule", "define", "once", "--action", "command", "--object", &command];
+    let timing = ["--every", "4h", "--start", &start, "--window", "1h", "--spread", "0"];
+    let retries = ["--zone", "UTC", "--retries", "2", "--retry-pause", "1m"];
+    server.admin(&[&define[..], &timing, &retries].concat());
+    server.admin(&["schedule", "associate", "once", "--node", "web-01"]);
+}
+
 #[test]
 fn an_action_runs_at_once_and_its_result_is_kept() {
     let scratch = Scratch::new();
@@ -690,14 +703,7 @@ fn a_further_attempt_is_made_though_the_schedule_has_changed() {
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
     let file = scratch.join("runs");
-    let command = format!("echo run >> {0}; test $(wc -l < {0}) = 2", file.display());
-    let start = jiff::Timestamp::now() + Duration::from_secs(5);
-    let start = start.strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    let define = ["schedule", "define", "once", "--action", "command", "--object", &command];
-    let timing = ["--every", "4h", "--start", &start, "--window", "1h", "--spread", "0"];
-    let retries = ["--zone", "UTC", "--retries", "2", "--retry-pause", "1m"];
-    server.admin(&[&define[..], &timing, &retries].concat());
-    server.admin(&["schedule", "associate", "once", "--node", "web-01"]);
+    define_two_attempts(&server, &file);
     let _agent = node.spawn_agent();
     let event = || events(&server, &[]).into_iter().next();
     wait_until("the first attempt fails", || event().is_some_and(|one| state(&one) == "failed"));

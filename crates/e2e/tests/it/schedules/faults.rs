@@ -2,13 +2,15 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::time::Duration;
 
 use e2e::harness::{Node, Server};
 use e2e::scratch::Scratch;
 use rustix::process::Signal;
 
-use super::{events, lines, result, run_command, start_command, state, try_run, wait_until};
+use super::{
+    define_two_attempts, events, lines, result, run_command, start_command, state, try_run,
+    wait_until,
+};
 
 /// Number of commands at once: more than any queue of the agent or of its line holds.
 const BURST: usize = 90;
@@ -131,14 +133,7 @@ fn a_further_attempt_that_cannot_be_recorded_tells_why_and_begins_later() {
     let server = Server::start(&scratch.join("server"));
     let node = Node::enrol(&server, "web-01");
     let file = scratch.join("runs");
-    let command = format!("echo run >> {0}; test $(wc -l < {0}) = 2", file.display());
-    let start = jiff::Timestamp::now() + Duration::from_secs(5);
-    let start = start.strftime("%Y-%m-%dT%H:%M:%S").to_string();
-    let define = ["schedule", "define", "once", "--action", "command", "--object", &command];
-    let timing = ["--every", "4h", "--start", &start, "--window", "1h", "--spread", "0"];
-    let retries = ["--zone", "UTC", "--retries", "2", "--retry-pause", "1m"];
-    server.admin(&[&define[..], &timing, &retries].concat());
-    server.admin(&["schedule", "associate", "once", "--node", "web-01"]);
+    define_two_attempts(&server, &file);
     let _agent = node.spawn_agent();
     let event = || events(&server, &[]).into_iter().next();
     let is_in = |expected: &str| event().is_some_and(|one| state(&one) == expected);
