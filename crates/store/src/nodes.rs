@@ -169,8 +169,9 @@ fn describe_with(
     let labels = labels.collect();
     let drills = store.catalog.drills(Some(node.id))?;
     let option_set_version = option_sets::number_of(option_sets, &node);
-    let has_agent = agents.contains(&node.id);
     let agent_poll = schedules::last_poll(store, node.id)?;
+    // An agent that came after `agents` were read may have this poll, and is connected, too.
+    let has_agent = agents.contains(&node.id) || store.presence.attends(node.id);
     let last_contact = store.contacts.last(&*store.catalog, node.id)?;
     Ok(NodeSummary {
         node,
@@ -592,6 +593,23 @@ mod tests {
         assert!(refused.contains("migrated from 1 file system;"), "{refused}");
         assert!(find(store, "b").is_ok(), "the node is there");
         remove(store, "b", true, "root").expect("is removed");
+    }
+
+    /// Regression: such an agent was shown as away, with a call just now.
+    #[test]
+    fn an_agent_that_comes_while_its_node_is_described_is_connected() {
+        let server = TestServer::new();
+        let (store, node) = (&server.store, &server.node);
+        let before = schedules::connected_agents(store).expect("are listed");
+        schedules::attend_without_place(store, node.id, 1);
+        schedules::note_poll(store, node.id, 1, 240);
+        let shown = || {
+            let shown = describe_with(store, node.clone(), &[], &before).expect("is described");
+            (shown.has_agent, shown.agent_poll.is_some())
+        };
+        assert_eq!(shown(), (true, true));
+        schedules::end_attendance(store, node.id, 1).expect("is recorded");
+        assert_eq!(shown(), (false, true));
     }
 
     #[test]

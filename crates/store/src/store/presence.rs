@@ -55,6 +55,11 @@ impl Presence {
         lasting.map(|(node, _)| *node).collect()
     }
 
+    /// Returns true while an agent of the node attends.
+    pub(crate) fn attends(&self, node: NodeId) -> bool {
+        self.0.lock().get(&node).is_some_and(|last| last.until.is_none())
+    }
+
     /// Returns the time at which the last agent of the node has left; `None` if none came, or if it
     /// is still here.
     pub(crate) fn left(&self, node: NodeId) -> Option<ServerTime> {
