@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use e2e::clock;
 use e2e::harness::{Node, Outcome, Server, start};
@@ -95,10 +96,57 @@ impl Site {
         start(&self.programs.join(name), &words, self.scene.node.home(), None).wait()
     }
 
+    /// Runs `dsmc` at a terminal at which a person types. Each pair of the dialogue has a pattern,
+    /// and the keys that are typed once `dsmc` has written what matches it. `None` without Python.
+    fn dsmc_at_terminal(&self, words: &[&str], dialogue: &[(&str, &str)]) -> Option<Output> {
+        let dialogue = serde_json::to_string(dialogue).unwrap();
+        let mut python = Command::new("python3");
+        python
+            .args(["-c", TERMINAL, dialogue.as_str()])
+            .arg(self.programs.join("dsmc"))
+            .arg(format!("-optfile={}", self.options.display()))
+            .args(words)
+            .env("HOLDFAST_HOME", self.scene.node.home())
+            .env("TERM", "xterm");
+        let done = python.output().ok();
+        if done.is_none() {
+            e2e::skip::say("python3 is not installed");
+        }
+        done
+    }
+
     fn tree(&self) -> &str {
         self.scene.tree.to_str().unwrap()
     }
 }
+
+/// Runs a program at a terminal, and holds a dialogue with it. Each pattern is looked for in what
+/// the program writes after the keys before.
+const TERMINAL: &str = r#"
+import json, os, pty, re, select, sys, time
+process, terminal = pty.fork()
+if process == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+seen = b""
+for pattern, keys in json.loads(sys.argv[1]):
+    said, end = b"", time.monotonic() + 120
+    while not re.search(pattern.encode(), said, re.DOTALL):
+        if not select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
+            sys.exit("too late: %r" % (seen + said))
+        try:
+            said += os.read(terminal, 4096)
+        except OSError:
+            sys.exit("ended: %r" % (seen + said))
+    os.write(terminal, keys.encode())
+    seen += said
+try:
+    while more := os.read(terminal, 4096):
+        seen += more
+except OSError:
+    pass
+os.write(1, seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+"#;
 
 /// Writes the option files, and returns the path of `dsm.opt`.
 fn write_options(folder: &Path, home: &Path, port: u16) -> PathBuf {
@@ -455,7 +503,7 @@ fn archives_move_from_another_server_under_their_names() {
         std::env::var("PATH").unwrap_or_default()
     );
     let run_in = |folder: &Path, description: &str| {
-        let done = std::process::Command::new(&script)
+        let done = Command::new(&script)
             .arg(&old)
             .arg(folder)
             .args([description, "STANDARD"])

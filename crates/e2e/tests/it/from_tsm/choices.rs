@@ -116,25 +116,6 @@ fn answered(site: &Site, words: &[&str], answer: &str) -> Output {
     process.wait_with_output().unwrap()
 }
 
-/// Says no at a terminal, once the question is there.
-const DECLINE: &str = r#"
-import os, pty, sys
-process, terminal = pty.fork()
-if process == 0:
-    os.execv(sys.argv[1], sys.argv[1:])
-seen = b""
-try:
-    while b"(Yes (Y)/No (N))" not in seen:
-        seen += os.read(terminal, 4096)
-    os.write(terminal, b"n\r")
-    while more := os.read(terminal, 4096):
-        seen += more
-except OSError:
-    pass
-os.write(1, seen)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-"#;
-
 /// A command that goes on after `&&` must not take what nobody agreed to as done.
 #[test]
 fn what_a_person_declines_is_not_done() {
@@ -144,19 +125,11 @@ fn what_a_person_declines_is_not_done() {
     site.dsmc(&["i", path]).expect(&[0]);
     site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
     for words in [&["delete", "backup", path][..], &["expire", path]] {
-        let mut python = Command::new("python3");
-        python
-            .args(["-c", DECLINE])
-            .arg(site.programs.join("dsmc"))
-            .arg(format!("-optfile={}", site.options.display()))
-            .args(words)
-            .env("HOLDFAST_HOME", site.scene.node.home());
-        let Ok(done) = python.output() else {
-            e2e::skip::say("python3 is not installed");
-            return;
-        };
+        let declines = [(r"\(Yes \(Y\)/No \(N\)\)", "n\r")];
+        let Some(done) = site.dsmc_at_terminal(words, &declines) else { return };
         let said = String::from_utf8_lossy(&done.stdout);
-        assert_eq!(done.status.code(), Some(12), "{said}");
+        let failure = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(12), "{said}\n{failure}");
         assert!(said.contains("Nothing is changed"), "{said}");
     }
     site.dsmc(&["q", "ba", path]).expect(&[0]);

@@ -38,50 +38,13 @@ fn quit_ends_a_macro_and_those_around_it() {
     assert!(outcome.stderr.contains("Highest exit code: 0"), "{outcome}");
 }
 
-/// Types at a terminal: a command, the key for the command before it, and the end. Each is typed
-/// after the output of the one before has ended.
-const TYPED: &str = r#"
-import os, pty, select, sys, time
-process, terminal = pty.fork()
-if process == 0:
-    os.execv(sys.argv[1], sys.argv[1:])
-seen = b""
-def read_until(count):
-    global seen
-    end = time.monotonic() + 120
-    while seen.count(b"Server Name") < count or select.select([terminal], [], [], 1)[0]:
-        if not select.select([terminal], [], [], max(0, end - time.monotonic()))[0]:
-            sys.exit("too late: %r" % seen)
-        try:
-            seen += os.read(terminal, 4096)
-        except OSError:
-            sys.exit("ended: %r" % seen)
-for count, keys in enumerate([b"q session\r", b"\x1b[A\r", b"quit\r"]):
-    read_until(count)
-    os.write(terminal, keys)
-try:
-    while more := os.read(terminal, 4096):
-        seen += more
-except OSError:
-    pass
-os.write(1, seen)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
-"#;
-
 #[test]
 fn the_prompt_brings_commands_back_by_the_arrow_keys() {
     let site = Site::new(0);
-    let mut python = std::process::Command::new("python3");
-    python
-        .args(["-c", TYPED])
-        .arg(site.programs.join("dsmc"))
-        .arg(format!("-optfile={}", site.options.display()))
-        .env("HOLDFAST_HOME", site.scene.node.home())
-        .env("TERM", "xterm");
-    let Ok(done) = python.output() else {
-        e2e::skip::say("python3 is not installed");
-        return;
-    };
+    // The arrow brings the command before it.
+    let answered = "Server Name.*tsm> ";
+    let keys = [("tsm> ", "q session\r"), (answered, "\x1b[A\r"), (answered, "quit\r")];
+    let Some(done) = site.dsmc_at_terminal(&[], &keys) else { return };
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(said.matches("Server Name").count(), 2, "{said}");
