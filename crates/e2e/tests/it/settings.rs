@@ -311,6 +311,21 @@ fn stage(server: &Server) {
     assert_eq!((&history[0]["version"], &history[0]["state"]), (&3.into(), &"withdrawn".into()));
 }
 
+/// Waits until the server knows that the agent of the node `web-01` polls, and the agent has gone
+/// away after its call. Returns what is shown of the node then.
+#[track_caller]
+fn await_away(server: &Server) -> Value {
+    let end = clock::now() + PATIENCE;
+    loop {
+        let shown = server.admin(&["node", "show", "web-01"]);
+        if shown["agent_connected"] == false && shown["agent_polled"].is_string() {
+            return shown;
+        }
+        assert!(clock::now() < end, "the agent calls, and goes away: {shown}");
+        clock::pause(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn an_agent_follows_its_settings_without_a_restart() {
     let scratch = Scratch::new();
@@ -344,29 +359,17 @@ fn an_agent_follows_its_settings_without_a_restart() {
         assert!(clock::now() < end, "the agent hears of the change");
         clock::pause(Duration::from_millis(100));
     }
-    // An agent that polls goes away some seconds after the last order, and does not hear of an
-    // action at once.
-    let is_away = || {
-        clock::pause(Duration::from_secs(8));
-        let words = ["run", "--detach", "web-01", "--", "command", "true"];
-        server.spawn_admin(&words).wait().expect(&[0]);
-        clock::pause(Duration::from_secs(3));
-        let events = server.try_admin(&["event", "list"]).expect(&[0]).json_lines();
-        events.iter().any(|event| event["state"] == "pending")
-    };
-    let end = clock::now() + PATIENCE;
-    while !is_away() {
-        assert!(clock::now() < end, "the agent goes away");
-    }
-    // The first call after the change tells the server that the agent polls.
-    let is_shown = || {
-        let shown = server.admin(&["node", "show", "web-01"]);
-        shown["agent_connected"] == false && shown["agent_polled"].is_string()
-    };
-    while !is_shown() {
-        assert!(clock::now() < end, "an agent that polls is not away");
-        clock::pause(Duration::from_millis(100));
-    }
+    await_away(&server);
+    // An agent that is away does not hear of an action at once.
+    let words = ["run", "--detach", "web-01", "--", "command", "true"];
+    server
+        .spawn_admin(&words)
+        .wait()
+        .expect(&[0])
+        .says("These poll, and begin when they call");
+    clock::pause(Duration::from_secs(3));
+    let events = server.try_admin(&["event", "list"]).expect(&[0]).json_lines();
+    assert!(events.iter().any(|event| event["state"] == "pending"), "{events:?}");
     agent.signal(Signal::TERM);
     agent.wait().says("mode=polling");
     let found = node.run(&["explain", "--option", "agent-mode"]).expect(&[0]);
@@ -383,16 +386,7 @@ fn an_agent_that_polls_is_not_away_after_a_restart_of_the_server() {
     let agent = "[agent]\nmode = \"polling\"\npoll_minutes = 60\n";
     fs::write(&path, format!("{enrolled}\n{agent}")).expect("is written");
     let agent = node.spawn_agent();
-    let shown = |server: &Server| server.admin(&["node", "show", "web-01"]);
-    let end = clock::now() + PATIENCE;
-    let before = loop {
-        let shown = shown(&server);
-        if shown["agent_connected"] == false && shown["agent_polled"].is_string() {
-            break shown;
-        }
-        assert!(clock::now() < end, "the agent calls, and goes away: {shown}");
-        clock::pause(Duration::from_millis(100));
-    };
+    let before = await_away(&server);
     // An action now waits for the next call, which the server knows.
     let words = ["--json", "run", "--detach", "web-01", "--", "command", "true"];
     let run = server.spawn_admin(&words).wait().expect(&[0]);
@@ -413,6 +407,7 @@ fn an_agent_that_polls_is_not_away_after_a_restart_of_the_server() {
     // No agent calls the server after its start.
     agent.kill9();
     server.restart();
+    let shown = |server: &Server| server.admin(&["node", "show", "web-01"]);
     let after = shown(&server);
     assert_eq!(after["agent_polled"], before["agent_polled"], "{after}");
     server.travel("4h");
