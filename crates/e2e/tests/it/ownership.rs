@@ -1,12 +1,12 @@
 //! One server at a time: second processes, copies of the folder, and recoveries beside a running
 //! server are refused before they touch a pack.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::harness::{Outcome, Server, binary};
+use e2e::harness::{Outcome, Server, binary, start};
 use e2e::manifest::assert_same;
 use e2e::scratch::Scratch;
 
@@ -99,10 +99,10 @@ fn a_copy_of_the_folder_is_refused_until_it_is_adopted() {
     scene.server.terminate().expect(&[0]);
     fs::remove_dir_all(&copy).unwrap();
     let copy = scene.copy_server("copy");
-    let adopted = Command::new(binary()).args(["server", "adopt"]).arg(&copy).output().unwrap();
-    let said = String::from_utf8(adopted.stderr).unwrap();
+    let words: [OsString; 3] = ["server".into(), "adopt".into(), copy.clone().into()];
+    let adopted = start(&binary(), &words, Path::new("/nonexistent"), None).wait().expect(&[0]);
     let pool = format!("  {}", scene.scratch.join("pool").display());
-    assert!(adopted.status.success() && said.lines().any(|line| line == pool), "{said}");
+    assert!(adopted.stderr.lines().any(|line| line == pool), "{adopted}");
     let original = scene.server.dir().to_path_buf();
     scene.server = Server::start_at(&copy, scene.server.port());
     scene.goes_on(2);
