@@ -179,12 +179,16 @@ fn deletable_site() -> Site {
     site
 }
 
-/// So many names are looked up together.
+/// Returns lines with names that stand for nothing, so many that a list is looked up as a whole.
+fn absent_names(top: &str) -> String {
+    (10..30).map(|number| format!("{top}/absent-{number}\n")).collect()
+}
+
 #[test]
 fn a_long_list_retrieves_and_deletes_what_archives_have() {
     let site = deletable_site();
     let top = site.tree();
-    let absent = (10..30).map(|number| format!("{top}/absent-{number}\n")).collect::<String>();
+    let absent = absent_names(top);
     let option = list(&site, &format!("{top}/st*r\n{top}/below\n{top}/below/x\n{absent}"));
     let told = format!("ANS1345E Nothing is stored under the name '{top}/absent-29'");
     let to = site.scene.scratch.folder("to");
@@ -203,7 +207,7 @@ fn a_long_list_retrieves_and_deletes_what_archives_have() {
 fn a_long_list_of_a_query_keeps_its_order() {
     let (site, _) = stored();
     let top = site.tree();
-    let absent = (10..30).map(|number| format!("{top}/absent-{number}\n")).collect::<String>();
+    let absent = absent_names(top);
     let option = list(&site, &format!("{top}/x\n{top}/below\n{absent}{top}/star\n{top}/st*r\n"));
     let told = format!("ANS1092W The query finds nothing under the name '{top}/absent-29'");
     let shown = site.dsmc(&["q", "ar", &option, "-filesonly", "-json"]).expect(&[8]).says(&told);
