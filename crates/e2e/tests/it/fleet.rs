@@ -126,8 +126,12 @@ pub(crate) fn audit_data(server: &Server) {
 }
 
 pub(crate) fn servers(server: &Server) -> Vec<serde_json::Value> {
-    // The code is 8 while the server is held, or refuses data.
-    server.try_admin(&["servers"]).expect(&[0, 8]).json_lines()
+    let outcome = server.try_admin(&["servers"]).expect(&[0, 8]);
+    let code = outcome.code();
+    let servers = outcome.json_lines();
+    let is_held = servers.iter().any(|server| !server["hold"].is_null());
+    assert_eq!(code == 8, is_held, "only a hold is told by the code: {servers:?}");
+    servers
 }
 
 /// Returns true if the server keeps house for all.
