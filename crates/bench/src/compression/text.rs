@@ -36,9 +36,8 @@ const GPU_SPEEDUP_TARGET: f64 = 5.0;
 pub(super) fn page(contest: &Results, alone: Option<&alone::Results>, took: Duration) -> String {
     let has_rows = |road: &Road| contest.rows.iter().any(|row| row.road == *road);
     let tables = ROADS.into_iter().filter(has_rows).map(|road| table(contest, road));
-    let alone = alone.map_or_else(String::new, |alone| {
-        scaling(alone) + &gpu_alone(alone).unwrap_or_default() + &losses(alone)
-    });
+    let alone =
+        alone.map_or_else(String::new, |alone| scaling(alone) + &gpu_alone(alone) + &losses(alone));
     [head(contest, took), lesson(contest), tables.collect(), alone].concat()
 }
 
@@ -128,7 +127,7 @@ fn lesson(contest: &Results) -> String {
          [a GPU](gpu.md).\n\n{}{}{}",
         lines.collect::<String>(),
         lesson_by_size(contest).unwrap_or_default(),
-        gpu_verdict(contest).unwrap_or_default()
+        gpu_verdict(contest)
     )
 }
 
@@ -171,14 +170,17 @@ fn lesson_by_size(contest: &Results) -> Option<String> {
     ))
 }
 
-/// Judges the processor time of backups with the GPU, if there is one.
-fn gpu_verdict(contest: &Results) -> Option<String> {
-    let worst = contest.rows.iter().filter_map(gpu_cpu).max_by(f64::total_cmp)?;
-    Some(format!(
-        "- **The GPU**: the aim is at most {GPU_CPU_TARGET} of the processor time of threads: {}, \
-         {worst:.2} in the worst set.\n",
-        reached(worst <= GPU_CPU_TARGET)
-    ))
+/// Judges the processor time of backups with the GPU, or says that there is none.
+fn gpu_verdict(contest: &Results) -> String {
+    let worst = contest.rows.iter().filter_map(gpu_cpu).max_by(f64::total_cmp);
+    let verdict = worst.map_or_else(
+        || "not measured, because there is no GPU".to_owned(),
+        |worst| format!("{}, {worst:.2} in the worst set", reached(worst <= GPU_CPU_TARGET)),
+    );
+    format!(
+        "- **The GPU**: the aim is at most {GPU_CPU_TARGET} of the processor time of threads: \
+         {verdict}.\n"
+    )
 }
 
 /// Returns what the rows over `road` show: the time that hardware could spare at most, the gain by
@@ -312,8 +314,21 @@ fn scaling(alone: &alone::Results) -> String {
     )
 }
 
-/// Returns the table of the GPU alone; `None` if there is none.
-fn gpu_alone(alone: &alone::Results) -> Option<String> {
+/// Returns the section about the GPU alone: its aims, and its table if there is a GPU.
+fn gpu_alone(alone: &alone::Results) -> String {
+    let threads = alone.threads.last().copied().unwrap_or(1);
+    let (what, [rate, speedup], table) = gpu_stages(alone)
+        .unwrap_or_else(|| ("No GPU was measured.", ["not measured"; 2], String::new()));
+    format!(
+        "\n## The GPU alone\n\n{what}\n\n- {:.0} GB/s: {rate}\n- {GPU_SPEEDUP_TARGET} times all \
+         threads ({threads}) at level 1, at their ratio or better: {speedup}\n{table}",
+        GPU_RATE_TARGET / 1e9
+    )
+}
+
+/// Returns what was measured of the GPU alone, the verdicts on its rate and on its speed-up, and
+/// the table; `None` if nothing was measured.
+fn gpu_stages(alone: &alone::Results) -> Option<(&'static str, [&'static str; 2], String)> {
     let threads = alone.scaling.iter().find(|one| one.level == Compression::Level(1))?;
     let all_threads = threads.rates.last()?.median;
     let best = alone.gpu.iter().max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))?;
@@ -329,16 +344,15 @@ fn gpu_alone(alone: &alone::Results) -> Option<String> {
         ]
     };
     let rows: Vec<Vec<String>> = alone.gpu.iter().map(row).collect();
-    Some(format!(
-        "\n## The GPU alone\n\nThe same quanta, again and again, from memory to memory: both \
-         transfers, the making of records and their reading back are included. The first row is \
-         the setting of a backup.\n\n- {:.0} GB/s: {}\n- {GPU_SPEEDUP_TARGET} times all threads \
-         at level 1, at their ratio or better: {}\n\n{}",
-        GPU_RATE_TARGET / 1e9,
+    let what = "The same quanta, again and again, from memory to memory: both transfers, the \
+                making of records and their reading back are included. The first row is the \
+                setting of a backup.";
+    let verdicts = [
         reached(best.rate.median >= GPU_RATE_TARGET),
         reached(speedup(best) >= GPU_SPEEDUP_TARGET && best.ratio >= threads.ratio),
-        page::table(&["GPU", "GB/s", "of all threads at level 1", "ratio"], &rows)
-    ))
+    ];
+    let table = page::table(&["GPU", "GB/s", "of all threads at level 1", "ratio"], &rows);
+    Some((what, verdicts, format!("\n{table}")))
 }
 
 /// Returns the average and the greatest loss among the parts at one level.
@@ -500,6 +514,8 @@ mod tests {
         let rows = vec![row(ROADS[0], walls(None)), row(ROADS[2], walls(None))];
         let text = page(&results(Err("no driver".to_owned()), rows), None, TOOK);
         assert!(text.contains("There is no GPU: no driver."), "{text}");
+        let open = "processor time of threads: not measured, because there is no GPU.\n";
+        assert!(text.contains(open), "{text}");
         for road in ["loopback", "10 Mbit/s"] {
             let line = format!(
                 "- **Over {road}**: compression takes 0 % of the client's processor time; all \
@@ -546,12 +562,15 @@ mod tests {
             let settings = gpu::Settings { piece_bytes: 1 << 18, quanta: 16, lanes: 4 };
             GpuStage { settings, rate: Spread::of([rate]), ratio }
         };
-        assert_eq!(gpu_alone(&results(Vec::new())), None, "there is no GPU");
-        let text = gpu_alone(&results(vec![stage(10e9, 3.9), stage(21e9, 3.9)])).unwrap();
+        let text = gpu_alone(&results(Vec::new()));
+        let aims = "No GPU was measured.\n\n- 20 GB/s: not measured\n- 5 times all threads (16) at \
+                    level 1, at their ratio or better: not measured\n";
+        assert!(text.ends_with(aims), "the aims stand there without a GPU too: {text}");
+        let text = gpu_alone(&results(vec![stage(10e9, 3.9), stage(21e9, 3.9)]));
         assert!(text.contains("| 4 lanes of 16 quanta | 10.00 | 2.50 | 3.900 |"), "{text}");
         assert!(text.contains("- 20 GB/s: reached\n"), "{text}");
         assert!(text.contains("at their ratio or better: missed\n"), "the ratio is less: {text}");
-        let text = gpu_alone(&results(vec![stage(21e9, 4.0)])).unwrap();
+        let text = gpu_alone(&results(vec![stage(21e9, 4.0)]));
         assert!(text.contains("at their ratio or better: reached\n"), "{text}");
         assert!(scaling(&results(Vec::new())).contains("threads: 16, MB/s"));
     }
