@@ -31,6 +31,8 @@ const GPU_CPU_TARGET: f64 = 0.5;
 const GPU_RATE_TARGET: f64 = 20e9;
 /// Minimum ratio of the rate of a GPU alone to that of all threads at level 1.
 const GPU_SPEEDUP_TARGET: f64 = 5.0;
+/// Minimum ratio of the rate with all threads to that with one, if processors limit the rate.
+const LIMITED_BY_PROCESSORS: f64 = 1.1;
 
 /// Returns the page. The measurements have taken `took`.
 pub(super) fn page(contest: &Results, alone: Option<&alone::Results>, took: Duration) -> String {
@@ -194,8 +196,11 @@ fn lesson_of(contest: &Results, road: Road) -> String {
     if let Some(range) = range(rows().filter_map(compression_share), 0) {
         parts.push(format!("compression takes {range} % of the client's processor time"));
     }
-    if let Some(range) = range(rows().filter_map(by_threads), 2) {
-        parts.push(format!("all threads have {range} of the rate of one"));
+    let gains: Vec<f64> = rows().filter_map(by_threads).collect();
+    if let Some(range) = range(gains.iter().copied(), 2) {
+        let cores = output::counted(contest.cores, "core");
+        let meaning = meaning(contest.cores, &gains);
+        parts.push(format!("all threads, on {cores}, have {range} of the rate of one{meaning}"));
     }
     if let (Some(rates), Some(times)) =
         (range(rows().filter_map(gpu_rate), 2), range(rows().filter_map(gpu_cpu), 2))
@@ -209,6 +214,21 @@ fn lesson_of(contest: &Results, road: Road) -> String {
         return String::new();
     }
     format!("- **Over {}**: {}.\n", road.name, parts.join("; "))
+}
+
+/// Says what `gains` mean for hardware: the ratios of the rate with all threads, on `cores` cores,
+/// to the rate with one thread. One core shows nothing.
+fn meaning(cores: usize, gains: &[f64]) -> &'static str {
+    let limited = gains.iter().filter(|gain| **gain >= LIMITED_BY_PROCESSORS).count();
+    if cores < 2 {
+        ""
+    } else if limited == 0 {
+        ": processors do not limit the rate, and hardware cannot raise it"
+    } else if limited < gains.len() {
+        ": processors limit the rate of some sets, and hardware can raise it there"
+    } else {
+        ": processors limit the rate, and where they are few, hardware can raise it"
+    }
 }
 
 /// Returns the least and the greatest of some figures; `None` if there are none.
@@ -511,15 +531,20 @@ mod tests {
     #[test]
     fn the_page_says_when_hardware_pays() {
         let walls = |gpu| [Some(4), Some(8), Some(2), Some(4), Some(8), gpu, Some(2)];
-        let rows = vec![row(ROADS[0], walls(None)), row(ROADS[2], walls(None))];
+        let of_slow_link = [Some(8), Some(2), Some(2), Some(2), Some(2), None, Some(2)];
+        let rows = vec![row(ROADS[0], walls(None)), row(ROADS[2], of_slow_link)];
         let text = page(&results(Err("no driver".to_owned()), rows), None, TOOK);
         assert!(text.contains("There is no GPU: no driver."), "{text}");
         let open = "processor time of threads: not measured, because there is no GPU.\n";
         assert!(text.contains(open), "{text}");
-        for road in ["loopback", "10 Mbit/s"] {
+        let fast = "4.00 of the rate of one: processors limit the rate, and where they are few, \
+                    hardware can raise it.\n";
+        let slow = "1.00 of the rate of one: processors do not limit the rate, and hardware cannot \
+                    raise it.\n";
+        for (road, meaning) in [("loopback", fast), ("10 Mbit/s", slow)] {
             let line = format!(
                 "- **Over {road}**: compression takes 0 % of the client's processor time; all \
-                 threads have 4.00 of the rate of one.\n"
+                 threads, on 2 cores, have {meaning}"
             );
             assert!(text.contains(&line), "{text}");
         }
@@ -541,6 +566,14 @@ mod tests {
         let large = Row { bytes: AUTO_GPU_BYTES_MIN, ..row(ROADS[0], walls(Some(1))) };
         let text = page(&results(Ok("NVIDIA X".to_owned()), vec![large]), None, TOOK);
         assert!(!text.contains(small), "{text}");
+    }
+
+    #[test]
+    fn what_threads_gain_shows_whether_processors_limit_the_rate() {
+        assert_eq!(meaning(1, &[1.0]), "", "one core shows nothing");
+        assert!(meaning(2, &[0.97, 1.05]).contains("do not limit the rate, "));
+        assert!(meaning(2, &[0.97, 1.9]).contains("limit the rate of some sets, "));
+        assert!(meaning(2, &[1.2, 1.9]).contains("processors limit the rate, "));
     }
 
     #[test]
