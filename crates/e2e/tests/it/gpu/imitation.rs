@@ -253,6 +253,16 @@ fn an_automatic_choice_says_what_it_has_found_among_the_details() {
 }
 
 #[test]
+fn a_library_that_is_missing_or_broken_is_named_with_the_loaders_reason() {
+    let imitation = Imitation::new(&[], &[]);
+    fs::remove_file(imitation.folder.join("libnvcomp.so")).unwrap();
+    check_unusable(&imitation, "libnvcomp.so: cannot open shared object file");
+    let imitation = Imitation::new(&[], &[]);
+    fs::write(imitation.folder.join("libnvcomp.so"), b"\x7fELF and nothing more").unwrap();
+    check_unusable(&imitation, "libnvcomp.so: file too short");
+}
+
+#[test]
 fn a_library_of_another_version_is_named_with_its_version() {
     let old = Imitation::new(&[], &["NVCOMP=4200"]);
     check_unusable(&old, "is nvCOMP 4.2; version 6 is needed");
