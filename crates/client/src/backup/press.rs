@@ -423,6 +423,53 @@ mod tests {
         assert_eq!(sent(&outgoing).number, 4);
     }
 
+    /// An automatic choice looks for a GPU once there is much data, a strength never does, and only
+    /// what may be compressed goes there.
+    #[test]
+    fn the_gpu_gets_the_quanta_that_the_choice_allows() {
+        let answers = Answers::default();
+        let goes_to_gpu = |choice: CompressionChoice, handed_on: usize, kind: QuantumKind| {
+            let press = Press {
+                gpu: GpuStage::new(None, true),
+                handed_on: AtomicUsize::new(handed_on),
+                ..Press::new(choice, 1, &answers)
+            };
+            let (sender, outgoing) = bounded(4);
+            let (to_gpu, queue) = bounded(1);
+            let presser = Presser::new(&press, sender).expect("a compressor");
+            let mut presser = presser.with_gpu(Some(to_gpu));
+            presser.press(None, header(1, 1, kind), &mut quantum(&[b'x'; 5000]));
+            assert_eq!(queue.len() + outgoing.len(), 1, "a quantum goes one way");
+            !queue.is_empty()
+        };
+        let (auto, gpu) = (CompressionChoice::Auto, CompressionChoice::Gpu);
+        assert!(goes_to_gpu(gpu, 0, QuantumKind::Compressed));
+        assert!(!goes_to_gpu(auto, QUANTA_BEFORE_GPU - 1, QuantumKind::Compressed));
+        assert!(goes_to_gpu(auto, QUANTA_BEFORE_GPU, QuantumKind::Compressed));
+        let threads = CompressionChoice::default();
+        assert!(!goes_to_gpu(threads, QUANTA_BEFORE_GPU, QuantumKind::Compressed));
+        for kind in [QuantumKind::Stored, QuantumKind::Encrypted] {
+            assert!(!goes_to_gpu(gpu, 0, kind) && !goes_to_gpu(auto, QUANTA_BEFORE_GPU, kind));
+        }
+    }
+
+    /// While the GPU is opened, a thread does what finds no room in the queue.
+    #[test]
+    fn a_quantum_does_not_wait_for_a_gpu_that_is_not_ready() {
+        let answers = Answers::default();
+        let gpu = GpuStage::new(None, true);
+        let press = Press { gpu, ..Press::new(CompressionChoice::Gpu, 1, &answers) };
+        let (sender, outgoing) = bounded(4);
+        let (to_gpu, queue) = bounded(1);
+        let presser = Presser::new(&press, sender).expect("a compressor");
+        let mut presser = presser.with_gpu(Some(to_gpu));
+        for number in 1..=2 {
+            let header = header(number, 1, QuantumKind::Compressed);
+            presser.press(None, header, &mut quantum(&[b'x'; 5000]));
+        }
+        assert_eq!((queue.len(), sent(&outgoing).number), (1, 2));
+    }
+
     #[test]
     fn the_check_and_the_strength_are_those_of_the_data() {
         let answers = Answers::default();
