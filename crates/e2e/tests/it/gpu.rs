@@ -90,21 +90,29 @@ fn a_library_that_is_missing_costs_one_line_and_nothing_else() {
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
 }
 
+/// Returns the outcome of an audit of all data, without its time.
+fn audit(scene: &Scene) -> Value {
+    let mut outcome = scene.server.admin(&["audit", "--data"]);
+    outcome["elapsed_secs"] = Value::Null;
+    outcome
+}
+
+/// Lets the server use a GPU from its next start on. Puts `line` before all else in its
+/// configuration.
+fn allow_gpu(scene: &Scene, line: &str) {
+    let config = scene.server.dir().join("server.toml");
+    let own = fs::read_to_string(&config).unwrap();
+    assert!(own.contains("gpu = false"), "{own}");
+    fs::write(&config, format!("{line}\n{}", own.replace("gpu = false", "gpu = true"))).unwrap();
+}
+
 #[test]
 fn an_audit_with_a_gpu_finds_what_an_audit_without_one_finds() {
     let mut scene = Scene::new();
     plant(&scene.tree);
     scene.backup();
-    let audit = |scene: &Scene| {
-        let mut outcome = scene.server.admin(&["audit", "--data"]);
-        outcome["elapsed_secs"] = Value::Null;
-        outcome
-    };
     let before = audit(&scene);
-    let config = scene.server.dir().join("server.toml");
-    let own = fs::read_to_string(&config).unwrap();
-    assert!(own.contains("gpu = false"), "{own}");
-    fs::write(&config, own.replace("gpu = false", "gpu = true")).unwrap();
+    allow_gpu(&scene, "");
     scene.server.restart();
     assert_eq!(audit(&scene), before);
 }

@@ -9,7 +9,7 @@ use e2e::harness::binary;
 use e2e::nasty::Random;
 use serde_json::Value;
 
-use super::configure;
+use super::{allow_gpu, audit, configure};
 use crate::scene::Scene;
 
 const DRIVER: &str = include_str!("driver.c");
@@ -266,4 +266,23 @@ fn a_library_that_is_missing_or_broken_is_named_with_the_loaders_reason() {
 fn a_library_of_another_version_is_named_with_its_version() {
     let old = Imitation::new(&[], &["NVCOMP=4200"]);
     check_unusable(&old, "is nvCOMP 4.2; version 6 is needed");
+}
+
+/// The imitation opens no data. Threads open it, and the log of the server says why.
+#[test]
+fn an_audit_finds_the_same_if_its_gpu_fails() {
+    let Imitation { mut scene, folder } = Imitation::new(&[], &[]);
+    fs::write(scene.tree.join("data"), data(7, 8 << 20)).unwrap();
+    scene.backup();
+    let before = audit(&scene);
+    allow_gpu(&scene, &format!("nvcomp = \"{}\"", folder.join("libnvcomp.so").display()));
+    scene
+        .server
+        .set_environment(&[&format!("LD_LIBRARY_PATH={}", folder.display())]);
+    scene.server.restart();
+    assert_eq!(audit(&scene), before);
+    let log = scene.server.terminate().expect(&[0]);
+    let failed = "the GPU has failed; threads open the data";
+    let said = log.messages().iter().filter(|line| line.contains(failed)).count();
+    assert_eq!(said, 1, "{log}");
 }
