@@ -153,6 +153,8 @@ mod tests {
         assert_eq!(frames_of(&both, 1301), None, "less data than the record has");
         assert_eq!(frames_of(&both[..both.len() - 1], 1300), None, "cut");
         assert_eq!(frames_of(b"no frame", 8), None);
+        let with_empty = [compress(&[]), one].concat();
+        assert_eq!(frames_of(&with_empty, 1000), None, "a frame without data is for threads");
     }
 
     #[test]
