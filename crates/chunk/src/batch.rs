@@ -148,7 +148,7 @@ impl Threads {
 
 impl BatchCompressor for Threads {
     fn estimate(&self) -> Estimate {
-        // One thread at the standard strength: "Threads" in docs/performance/compression.md.
+        // One thread at the standard strength on an AMD EPYC (Zen 5), by `bench compression`.
         Estimate { bytes_per_sec: 532e6 * as_f64(self.count), ratio: 0.283 }
     }
 
