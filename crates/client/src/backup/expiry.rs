@@ -126,13 +126,13 @@ impl Expiries<'_> {
                 None => format!(
                     "{gone} of {all} objects in {whole} are gone; they were not expired, \
                      because this looks like an unmounted disk; if they were deleted, run again \
-                     with --confirm-expire"
+                     with --confirm"
                 ),
                 Some(place) => format!(
                     "{gone} of {all} objects in {whole} are no longer there; they were not \
                      expired, because there are so many; {} is now a filespace of its own: if \
                      that is meant and nothing else is missing, back it up, and run again with \
-                     --confirm-expire",
+                     --confirm",
                     model::escaped(&place)
                 ),
             });

@@ -58,7 +58,7 @@ fn changing_files_cost_at_most_themselves() {
         let outcome = std::thread::scope(|scope| {
             let mutation = scope.spawn(|| mutate(&scene.tree, &stop));
             let stopper = StopGuard(&stop);
-            let outcome = scene.node.backup(&scene.tree, &["--confirm-expire"]);
+            let outcome = scene.node.backup(&scene.tree, &["--confirm"]);
             drop(stopper);
             assert!(mutation.join().unwrap() > 10, "the tree should change during the run");
             outcome
@@ -68,7 +68,7 @@ fn changing_files_cost_at_most_themselves() {
     }
     scene
         .node
-        .backup(&scene.tree, &["--confirm-expire"])
+        .backup(&scene.tree, &["--confirm"])
         .expect(&[0])
         .counts(&[("failed", 0)]);
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));

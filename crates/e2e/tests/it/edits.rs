@@ -163,7 +163,7 @@ fn check(scene: &Scene, number: u64, case: &Case) -> Result<(), TestCaseError> {
 
 fn back_up(scene: &Scene, tree: &Path) -> Result<(), TestCaseError> {
     // Edits may delete most of the small tree, so the expiry is confirmed.
-    let outcome = scene.node.backup(tree, &["--confirm-expire"]);
+    let outcome = scene.node.backup(tree, &["--confirm"]);
     prop_assert_eq!(outcome.code(), 0, "{}", outcome);
     prop_assert_eq!(outcome.count("failed"), 0, "{}", outcome);
     Ok(())

@@ -134,7 +134,7 @@ fn encrypted_files_survive_reclamation() {
     for number in 0..30 {
         fs::remove_file(scene.tree.join(format!("secret/noise-{number}"))).unwrap();
     }
-    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     scene.keep_only_active();
     scene.server.admin(&["expire"]);
     let done = scene.server.admin(&["reclaim"]);

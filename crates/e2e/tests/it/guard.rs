@@ -24,7 +24,7 @@ fn emptied_tree_expires_nothing_until_it_is_confirmed() {
         "the warning should name the expiry that it refuses: {refused}"
     );
     assert!(
-        message.contains("confirm-expire"),
+        message.contains("--confirm"),
         "the warning should name the option that confirms: {refused}"
     );
     assert_eq!(
@@ -33,7 +33,7 @@ fn emptied_tree_expires_nothing_until_it_is_confirmed() {
         "no version should be gone"
     );
 
-    let confirmed = scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    let confirmed = scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     confirmed.counts(&[("expired", objects - 1), ("failed", 0)]);
     let restored = scene.restore("out", &["--inactive"]);
     assert!(restored.join("folder-05/file-0299").is_file(), "inactive versions should stay");

@@ -291,7 +291,7 @@ fn random_changes_are_never_missed() {
         let mut used = 0;
         for round in 0..rounds {
             let operations = mutator.run(30);
-            let done = site.backup(&["--confirm-expire"]).expect(&[0]);
+            let done = site.backup(&["--confirm"]).expect(&[0]);
             // A new name of a file whose other names are not known makes the backup walk.
             used += u64::from(journal(&done)["used"] == true);
             let text = format!("{} seed {seed} round {round}: {operations:?}", mkfs[0]);

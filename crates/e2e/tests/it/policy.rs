@@ -174,7 +174,7 @@ fn what_a_locked_class_holds_stays_whatever_it_is_bound_to_since() {
     fs::write(scene.file(0), "changed again").unwrap();
     scene
         .node
-        .backup(&scene.tree, &[&rules[..], &["--confirm-expire"]].concat())
+        .backup(&scene.tree, &[&rules[..], &["--confirm"]].concat())
         .expect(&[0]);
     scene.server.travel("40d");
     scene.server.admin(&["expire", "--all"]);

@@ -64,7 +64,7 @@ fn space_comes_back_once_nothing_needs_it() {
             fs::remove_file(scene.file(index)).unwrap();
         }
     }
-    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     let kept = scene.server.admin(&["reclaim"]);
     assert_eq!(kept["packs_removed"], 0, "inactive versions still need their data: {kept}");
     scene.keep_only_active();
@@ -109,7 +109,7 @@ fn what_is_written_again_may_be_compressed_harder() {
     // Only sealed packs are reclaimed. A restart seals them.
     scene.server.restart();
     (0..6).for_each(|index| fs::remove_file(scene.file(index)).unwrap());
-    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     scene.server.admin(&["expire"]);
     for refused in ["0", "none", "-1", "20"] {
         scene.server.try_admin(&["reclaim", "--recompress", refused]).expect(&[12]);
@@ -190,7 +190,7 @@ fn a_pack_that_cannot_be_removed_stops_no_other() {
     for number in 0..3 {
         fs::remove_dir_all(scene.tree.join(format!("set-{number}"))).unwrap();
     }
-    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     scene.server.admin(&["expire"]);
     let stuck = scene.server.try_admin(&["reclaim"]).expect(&[8]).json();
     assert_eq!((&stuck["packs_stuck"], &stuck["packs_removed"]), (&1.into(), &2.into()), "{stuck}");

@@ -82,7 +82,7 @@ fn a_full_pool_refuses_every_node_and_deletion_makes_room() {
 
     // One file stays, so that the pack has to be written again before it can be removed.
     (1..8).for_each(|index| fs::remove_file(scene.file(index)).unwrap());
-    let removed = scene.node.backup(&scene.tree, &["--confirm-expire"]);
+    let removed = scene.node.backup(&scene.tree, &["--confirm"]);
     removed.expect(&[0]).counts(&[("expired", 7), ("failed", 0)]);
     scene.server.admin(&["expire"]);
     let reclaimed = scene.server.admin(&["reclaim"]);

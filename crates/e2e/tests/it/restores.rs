@@ -62,7 +62,7 @@ fn files_are_restored_at_their_node_by_a_request() {
     let between = jiff::Timestamp::from_microsecond(sys::clock::now().0).unwrap();
     let before = manifest(&tree);
     fs::remove_dir_all(tree.join("folder-00")).unwrap();
-    node.backup(&tree, &["--confirm-expire"]).expect(&[0]);
+    node.backup(&tree, &["--confirm"]).expect(&[0]);
     let agent = node.spawn_agent();
     let (space, inside) = place(&service, &tree);
     let order = json!({ "node": "web-1", "filespace": space, "paths": [inside], "at": between });

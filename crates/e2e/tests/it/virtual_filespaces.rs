@@ -41,8 +41,8 @@ fn a_directory_that_becomes_a_filespace_leaves_the_one_around_it() {
 
     // Most of what the filespace around it had is elsewhere now: nothing expires unasked.
     let refused = scene.node.backup(&scene.tree, &[]).expect(&[8]).counts(&[("expired", 0)]);
-    refused.says("is now a filespace of its own").says("--confirm-expire");
-    let confirmed = scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    refused.says("is now a filespace of its own").says("--confirm");
+    let confirmed = scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     confirmed.counts(&[("expired", objects), ("failed", 0)]);
     let around = scene.restore("around", &[]);
     assert_eq!(names(&around.join(OsStr::from_bytes(NAME))), [] as [Vec<u8>; 0]);
@@ -111,7 +111,7 @@ impl MovedDirectory {
         make_virtual(&scene.node, &own);
         fs::write(&letter, "the newer one").unwrap();
         scene.node.backup(&own, &[]).expect(&[0]);
-        scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+        scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
         Self { scene, own, letter, around, between }
     }
 

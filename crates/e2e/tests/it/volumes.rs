@@ -234,7 +234,7 @@ fn volumes_of_which_little_is_needed_are_emptied_and_used_again() {
     for round in [0, 1, 3, 4] {
         fs::remove_dir_all(scene.tree.join(format!("round-{round}"))).unwrap();
     }
-    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     scene.server.admin(&["expire"]);
     scene.server.admin(&["reclaim"]);
     scene.server.admin(&["volume", "reclaim"]);
@@ -266,7 +266,7 @@ fn what_is_dead_within_packs_is_freed_too() {
     for index in (0..100).filter(|index| index % 3 != 0) {
         fs::remove_file(scene.file(index)).unwrap();
     }
-    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     scene.server.admin(&["expire"]);
     let live = |scene: &Scene| -> u64 {
         scene
@@ -396,7 +396,7 @@ fn an_import_makes_nothing_scratch_and_brings_nothing_dead_back() {
     assert_eq!(scene.volume("THEIRS")["state"], "full");
     // Scratch volumes are not imported.
     fs::remove_dir_all(scene.tree.join("folder-00")).unwrap();
-    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
     scene.server.admin(&["expire"]);
     scene.server.admin(&["reclaim"]);
     scene.server.admin(&["volume", "reclaim"]);

@@ -245,7 +245,7 @@ def check_journal(path):
     folder = path / "written by turns"
     folder.mkdir()
     # The program that wrote by turns may have removed most of what the snapshot had.
-    run(HOLDFAST, "backup", path, "--confirm-expire")
+    run(HOLDFAST, "backup", path, "--confirm")
     (folder / "new").write_bytes(b"new")
     done = run(HOLDFAST, "backup", path)
     line = next((line for line in done.out.splitlines() if line.startswith("Journal of")), "")

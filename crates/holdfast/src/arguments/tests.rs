@@ -127,7 +127,7 @@ fn an_act_before_its_object_is_understood() {
         ("add node bert", "holdfast admin node add"),
         ("admin server list", "holdfast admin servers"),
         ("admin actlog", "holdfast admin log"),
-        ("admin accept date", "holdfast admin expire --confirm-clock"),
+        ("admin accept date", "holdfast admin expire --confirm"),
         ("admin node token bert", "holdfast admin node add --again"),
         ("hsm unmigrate /data/a", "holdfast hsm recall"),
         ("unarchive /data/a", "holdfast retrieve"),
@@ -276,7 +276,7 @@ fn an_option_has_one_form_in_all_commands() {
         }
         for argument in command.get_arguments() {
             let long = argument.get_long().unwrap_or_default();
-            if names.contains(&long) {
+            if names.contains(&long) || long.starts_with("confirm-") {
                 wrong.push(format!("{path} --{long}"));
             }
             for value in argument.get_value_names().unwrap_or_default() {
@@ -305,6 +305,13 @@ fn sizes_switches_and_names_are_taken_in_their_one_form() {
         "admin node remove bert --confirm",
         "admin catalog backup --confirm",
         "admin volume set V00001 --access destroyed --confirm",
+        "backup /x --confirm",
+        "admin expire --confirm",
+        "hsm reconcile /data --confirm",
+        // Scripts and schedules have the former names.
+        "backup /x --confirm-expire",
+        "admin expire --confirm-clock",
+        "hsm reconcile /data --confirm-release",
         "admin volume reclaim TAPES",
         "archives hold 3",
         "archives release 3",

@@ -43,7 +43,7 @@ const FOREIGN_WORDS: &[ForeignWord] = &[
     foreign(NAME, "start", &["holdfast server run", "holdfast agent run"]),
     foreign(NAME, "unarchive", &["holdfast retrieve"]),
     foreign(NAME, "version", &["holdfast --version"]),
-    foreign("holdfast admin", "accept", &["holdfast admin expire --confirm-clock"]),
+    foreign("holdfast admin", "accept", &["holdfast admin expire --confirm"]),
     foreign("holdfast admin", "actlog", &["holdfast admin log"]),
     foreign(
         "holdfast admin",

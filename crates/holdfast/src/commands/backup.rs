@@ -73,8 +73,8 @@ pub(crate) struct Args {
     #[arg(long)]
     cross_filesystems: bool,
     /// Expire objects that are gone even if most of a filespace is gone
-    #[arg(long)]
-    confirm_expire: bool,
+    #[arg(long, alias = "confirm-expire")]
+    confirm: bool,
     /// Read all files in their state of one moment: off, auto (the best method that is available),
     /// btrfs, lvm, or reflink (each file at a moment of its own)
     #[arg(long, value_name = "HOW")]
@@ -105,7 +105,7 @@ const STREAM_CONFLICTS: [&str; 12] = [
     "selective",
     "dry_run",
     "cross_filesystems",
-    "confirm_expire",
+    "confirm",
     "inclexcl",
     "snapshot",
     "no_journal",
@@ -197,7 +197,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         dry_run: args.dry_run,
         cross_filesystems: args.cross_filesystems,
         all_local,
-        confirm_expire: args.confirm_expire,
+        confirm_expire: args.confirm,
         snapshot: args.snapshot,
         no_journal: args.no_journal,
         is_partial: args.partial,

@@ -13,7 +13,7 @@ use crate::settings::{self, Kind};
 const BACKUP: [&str; 10] = [
     "--exclude",
     "--cross-filesystems",
-    "--confirm-expire",
+    "--confirm",
     "--snapshot",
     "--compression",
     "--resourceutilization",
@@ -56,7 +56,7 @@ const AROUND_IMAGE: [&str; 2] = ["--freeze", "--thaw"];
 /// Options without a value. All others have one.
 const SWITCHES: [&str; 8] = [
     "--cross-filesystems",
-    "--confirm-expire",
+    "--confirm",
     "--no-journal",
     "--inactive",
     "--data",
@@ -65,9 +65,13 @@ const SWITCHES: [&str; 8] = [
     "--skip-errors",
 ];
 
-/// Returns the name of an option, without its value.
+/// Returns the name of an option, without its value. A former name, which older schedules have,
+/// counts as the name of today.
 pub fn option_name(option: &str) -> &str {
-    option.split_once('=').map_or(option, |(name, _)| name)
+    match option.split_once('=').map_or(option, |(name, _)| name) {
+        "--confirm-expire" => "--confirm",
+        name => name,
+    }
 }
 
 /// Returns true if the option, without its value, needs a value.
@@ -242,6 +246,7 @@ mod tests {
         let expected = "the option --exclude needs a value: give --exclude=VALUE";
         assert_eq!(refusal(Work::Full, "--exclude"), expected);
         assert_eq!(refusal(Work::Verify, "--data=1"), "the option --data takes no value");
+        assert!(refusal(Work::Archive, "--confirm-expire").contains("does not take the option"));
         assert!(refusal(Work::Scrub, "--rate=1").starts_with("scrub takes no options"));
         for (work, option) in [
             (Work::Restore, "--pre-command=id"),
@@ -256,6 +261,8 @@ mod tests {
             (Work::Image, "--freeze=sync"),
             (Work::Selective, "--exclude=*.o"),
             (Work::Incremental, "--no-journal"),
+            (Work::Incremental, "--confirm"),
+            (Work::Full, "--confirm-expire"),
             (Work::Incremental, "--limit-rate=5M"),
             (Work::Restore, "--limit-rate-receive=5M"),
             (Work::Drill, "--wait=10m"),
@@ -274,6 +281,7 @@ mod tests {
         for (work, options, reason) in [
             (Work::Restore, ["--to=/a", "--to=/b"], "--to is given more than once"),
             (Work::Restore, ["--inactive", "--inactive"], "--inactive is given more than once"),
+            (Work::Full, ["--confirm", "--confirm-expire"], "--confirm is given more than once"),
             (Work::Restore, ["--to=/a", "--stubs-from=1M"], "exclude each other"),
             (Work::Image, ["--thaw=true", "--skip-errors"], "--thaw needs --freeze"),
             (Work::Image, ["--keep-snapshot", "--snapshot=off"], "needs a snapshot of LVM"),

@@ -257,7 +257,7 @@ impl fmt::Display for Refusal {
         write!(
             f,
             "{}; {waits}if the clock is wrong, set it right; if it is right, run 'holdfast admin \
-             expire --confirm-clock'",
+             expire --confirm'",
             self.jump()
         )
     }

@@ -178,7 +178,7 @@ pub(super) static COMMANDS: &[Command] = &[
     refused("Query", "SERVERGroup", OTHER_SERVERS),
     refused("Query", "PVUESTIMate", "Holdfast needs no licence"),
     refused("Query", "SHREDstatus", "Holdfast does not shred"),
-    refused("ACCept", "Date", "'holdfast admin expire --confirm-clock' confirms the clock"),
+    refused("ACCept", "Date", "'holdfast admin expire --confirm' confirms the clock"),
     refused(
         "DECommission",
         "Node",

@@ -302,7 +302,7 @@ fn braces_name_the_file_space_of_a_version() {
     fs::write(own.join("letter"), "the newer one").unwrap();
     crate::virtual_filespaces::make_virtual(&site.scene.node, &own);
     site.dsmc(&["i", &format!("{}/", own.display()), "-su=yes"]).expect(&[0]);
-    site.scene.node.backup(&site.scene.tree, &["--confirm-expire"]).expect(&[0]);
+    site.scene.node.backup(&site.scene.tree, &["--confirm"]).expect(&[0]);
 
     let letter = own.join("letter").display().to_string();
     let in_braces = format!("{{{around}}}{}", letter.strip_prefix(around.as_str()).unwrap());

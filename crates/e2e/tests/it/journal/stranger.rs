@@ -150,7 +150,7 @@ impl Busy {
             Disturbance::None => return,
             // Files that change or disappear while they are read are failures or warnings.
             Disturbance::Backup => {
-                self.site.backup(&["--confirm-expire"]).expect(&[0, 4, 8]);
+                self.site.backup(&["--confirm"]).expect(&[0, 4, 8]);
             }
             Disturbance::KilledWatcher => {
                 self.site.kill_watcher();
@@ -206,7 +206,7 @@ fn what_stress_ng_does_is_never_missed() {
         for (round, disturbance) in (0..rounds).zip(DISTURBANCES.into_iter().cycle()) {
             busy.work(disturbance);
             busy.stress.stop();
-            let done = busy.site.backup(&["--confirm-expire"]).expect(&[0]);
+            let done = busy.site.backup(&["--confirm"]).expect(&[0]);
             let by_journal = journal(&done)["used"] == true;
             let is_doubtful = !matches!(disturbance, Disturbance::None | Disturbance::Backup);
             assert!(!(by_journal && is_doubtful), "{disturbance:?} must lead to a walk: {done}");

@@ -35,8 +35,8 @@ pub(crate) struct Args {
     ///
     /// The server keeps a record of time and expires nothing while its clock does not agree with
     /// the record. With this option, the clock replaces the record.
-    #[arg(long, conflicts_with = "dry_run")]
-    confirm_clock: bool,
+    #[arg(long, alias = "confirm-clock", conflicts_with = "dry_run")]
+    confirm: bool,
 }
 
 pub(super) fn run(
@@ -49,7 +49,7 @@ pub(super) fn run(
         dry_run: args.dry_run,
         rate: args.rate,
         all: args.all,
-        confirm_clock: args.confirm_clock,
+        confirm_clock: args.confirm,
     };
     let outcome = follow(context, |visit| admin.expire(request, visit))?;
     if context.output.is_json() {

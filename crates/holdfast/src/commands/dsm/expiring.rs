@@ -84,7 +84,7 @@ fn end_versions(
     for (mut line, folder) in lines {
         // If others than the named objects would expire, the guard against mass expiry decides.
         if expected <= named {
-            line.push("--confirm-expire".into());
+            line.push("--confirm".into());
         }
         let part = Part { sending: PathSource::Trees, origin: Origin::Named };
         run.part(session, line, part, &[folder])?;

@@ -320,8 +320,8 @@ pub(super) struct ReconcileArgs {
     #[arg(long)]
     dry_run: bool,
     /// Release the copies that no file names even if they are most of the copies
-    #[arg(long, conflicts_with = "dry_run")]
-    confirm_release: bool,
+    #[arg(long, alias = "confirm-release", conflicts_with = "dry_run")]
+    confirm: bool,
 }
 
 /// `hsm reconcile --json`.
@@ -336,7 +336,7 @@ struct ReconciledDocument<'a> {
 
 pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u8, CommandError> {
     let mount_point = PathText(path::absolute(&args.mount_point)?);
-    let (dry_run, is_confirmed) = (args.dry_run, args.confirm_release);
+    let (dry_run, is_confirmed) = (args.dry_run, args.confirm);
     let request = Request::Reconcile { mount_point, dry_run, is_confirmed };
     let mut told = None;
     ask(context, &request, &mut |reply| {
@@ -375,7 +375,7 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
         output::say(&format!(
             "{} of {} copies are named by no file; none was released, because this looks like \
              another file system at the mount point; if the files were deleted, 'holdfast hsm \
-             reconcile --confirm-release' releases the copies",
+             reconcile --confirm' releases the copies",
             quantity::count(*doubtful),
             quantity::count(doubtful + kept),
         ));

@@ -45,7 +45,7 @@ fn a_jump_of_28_days_is_refused_until_it_is_confirmed_and_reported_once() {
     let expected = "the server's clock was set 28 days ahead: it says 2024-12-31 00:00 UTC, and by \
                     the uptime of the machine it should be 2024-12-03 00:00 UTC; if the clock is \
                     wrong, set it right; if it is right, run 'holdfast admin expire \
-                    --confirm-clock'";
+                    --confirm'";
     assert_eq!(reported[0].1, expected);
     confirm_at(&server.store, &clocks(89, 62, 1)).expect("is confirmed");
     assert_eq!(events(&server)[0].0, "clock confirmed");
