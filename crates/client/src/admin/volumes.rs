@@ -131,8 +131,8 @@ impl From<VolumeChange> for Change {
 #[derive(Clone, Debug)]
 pub enum VolumeTask {
     /// Empties the volumes of one pool, or of all pools, that are at least `dead_percent` dead.
-    /// `None` stands for each pool's setting.
-    Reclaim { pool: Option<String>, dead_percent: Option<u32> },
+    /// `None` stands for each pool's setting. If volumes are named, no other is emptied.
+    Reclaim { pool: Option<String>, volumes: VolumeList, dead_percent: Option<u32> },
     /// Moves the needed packs to other volumes.
     Move(VolumeList),
     /// Reads the volumes and checks their packs.
@@ -142,7 +142,7 @@ pub enum VolumeTask {
 }
 
 /// Volumes by name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VolumeList {
     /// Library of the volumes. It must be given if several libraries have volumes of these names.
     pub library: Option<String>,
@@ -158,11 +158,10 @@ impl From<VolumeTask> for proto::TendVolumesRequest {
             ..Self::default()
         };
         match task {
-            VolumeTask::Reclaim { pool, dead_percent } => Self {
-                work: Work::Reclaim.into(),
+            VolumeTask::Reclaim { pool, volumes, dead_percent } => Self {
                 pool: pool.unwrap_or_default(),
                 dead_percent: dead_percent.unwrap_or(0),
-                ..Self::default()
+                ..of(Work::Reclaim, volumes)
             },
             VolumeTask::Move(volumes) => of(Work::Move, volumes),
             VolumeTask::Audit(volumes) => of(Work::Audit, volumes),

@@ -253,6 +253,26 @@ fn volumes_of_which_little_is_needed_are_emptied_and_used_again() {
 }
 
 #[test]
+fn a_reclamation_takes_the_name_of_a_pool_or_of_a_volume() {
+    let (scene, _) = Scene::drained("100M");
+    let name = scene.volume_names().remove(0);
+    let reclaim = |name: &str| scene.server.try_admin(&["volume", "reclaim", name]);
+    reclaim("tape").expect(&[0]);
+    reclaim(&name).expect(&[12]).says(&format!("volume {name} is filling"));
+    scene.server.admin(&["volume", "set", "--access", "read-only", &name]);
+    reclaim(&name)
+        .expect(&[12])
+        .says("has 0 % dead data, and is emptied from 60 % on");
+    reclaim("NOWHERE").expect(&[12]).says("there is no pool and no volume NOWHERE");
+    let of_library = ["volume", "reclaim", "TAPE", "--library", "vault"];
+    scene
+        .server
+        .try_admin(&of_library)
+        .expect(&[12])
+        .says("there is no volume TAPE");
+}
+
+#[test]
 fn what_is_dead_within_packs_is_freed_too() {
     let mut scene = Scene::new();
     scene.copy_no_catalog();

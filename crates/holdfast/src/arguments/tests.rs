@@ -313,6 +313,7 @@ fn sizes_switches_and_names_are_taken_in_their_one_form() {
         "admin expire --confirm-clock",
         "hsm reconcile /data --confirm-release",
         "admin volume reclaim TAPES",
+        "admin volume reclaim V00001 --library vault",
         "archives hold 3",
         "archives release 3",
         "admin queue cancel 3",

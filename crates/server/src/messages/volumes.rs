@@ -101,6 +101,7 @@ pub(crate) fn work(
     Ok(match work {
         Work::Reclaim => VolumeWork::Reclaim {
             pool,
+            volumes: rows,
             dead_percent: u8::try_from(dead_percent.min(100)).unwrap_or(100),
         },
         Work::Move => VolumeWork::Move(rows),

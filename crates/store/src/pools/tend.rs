@@ -150,6 +150,8 @@ pub enum VolumeWork {
     Reclaim {
         /// Name of the pool; empty for all pools.
         pool: String,
+        /// The only volumes that are emptied; none stands for all volumes of the pool.
+        volumes: Vec<VolumeRow>,
         /// Share of dead data, in per cent, from which a volume is emptied; 0 for the share in the
         /// settings of its pool.
         dead_percent: u8,
@@ -173,10 +175,10 @@ pub fn tend_volumes(
     let mut run = Run::new(store, listener);
     let mut transfer = Transfer { run: &mut run, lengths: BTreeMap::new(), follow_up: &|_| Ok(()) };
     match work {
-        VolumeWork::Reclaim { pool, dead_percent } => {
+        VolumeWork::Reclaim { pool, volumes, dead_percent } => {
             let pools =
                 if pool.is_empty() { store.catalog.pools()? } else { vec![find(store, pool)?] };
-            shelving::reclaim(store, &pools, *dead_percent, &mut transfer)?;
+            shelving::reclaim(store, &pools, volumes, *dead_percent, &mut transfer)?;
         }
         VolumeWork::Move(rows) => shelving::vacate(store, rows, &mut transfer)?,
         VolumeWork::Audit(rows) => shelving::audit(store, rows, &mut transfer)?,
@@ -529,7 +531,7 @@ pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
         *sealed = sys::clock::monotonic();
         log_outcome("seal", seal(store).map(|()| Outcome::default()));
     }
-    let reclaim = VolumeWork::Reclaim { pool: String::new(), dead_percent: 0 };
+    let reclaim = VolumeWork::Reclaim { pool: String::new(), volumes: Vec::new(), dead_percent: 0 };
     if rows.iter().any(|row| library_of(&row.url).is_some()) {
         let emptied = regular(store, Task::ReclaimVolumes, |listener| {
             tend_volumes(store, &reclaim, listener)

@@ -323,7 +323,8 @@ fn copy_pools(store: &Arc<Store>, pool: &str, goes_on: GoesOn<'_>) -> Result<Out
 /// Returns the work on volumes that the action names.
 fn volume_work(store: &Store, action: &Action) -> Result<VolumeWork, StoreError> {
     if action.work == Work::ReclaimVolumes {
-        return Ok(VolumeWork::Reclaim { pool: first_object(action), dead_percent: 0 });
+        let (pool, volumes) = (first_object(action), Vec::new());
+        return Ok(VolumeWork::Reclaim { pool, volumes, dead_percent: 0 });
     }
     let rows = volumes(store, action)?;
     match action.work {

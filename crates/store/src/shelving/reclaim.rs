@@ -95,30 +95,61 @@ fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
 
 /// Empties the volumes of the pools whose share of dead data is at least `dead_percent`; 0 stands
 /// for the share in the settings of each pool. Volumes with the least live data come first.
+///
+/// If volumes are `named`, no other is emptied, and it is an error if one of them is not due.
 pub(crate) fn reclaim(
     store: &Arc<Store>,
     pools: &[PoolRow],
+    named: &[VolumeRow],
     dead_percent: u8,
     listener: &mut dyn VolumeListener,
 ) -> Result<(), StoreError> {
     let live = store.catalog.volume_bytes()?;
     let mut chosen = Vec::new();
     for row in store.volumes.rows().values() {
+        let is_named = named.iter().any(|volume| volume.id == row.id);
+        if !is_named && !named.is_empty() {
+            continue;
+        }
         let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
         let percent = if dead_percent == 0 { pool.reclaim_percent } else { dead_percent };
         let alive = live.get(&row.id).copied().unwrap_or(0);
-        let dead = row.written_bytes.saturating_sub(alive);
-        let is_due = u128::from(dead) * 100 >= u128::from(row.written_bytes) * u128::from(percent);
-        // A volume that is being filled is not emptied, because its free space may still be used.
-        let is_closed = row.state == VolumeState::Full
-            || (row.state == VolumeState::Filling && row.access != VolumeAccess::ReadWrite);
-        if is_closed && alive > 0 && is_due && percent < 100 && is_movable(row.access) {
-            chosen.push((alive, row.clone()));
+        if alive == 0 {
+            continue;
+        }
+        match reason_to_stay(row, alive, percent) {
+            None => chosen.push((alive, row.clone())),
+            Some(reason) if is_named => {
+                return Err(StoreError::conflict(format!("volume {} {reason}", row.name)));
+            }
+            Some(_) => {}
         }
     }
     chosen.sort_by_key(|(alive, row)| (*alive, row.id));
     let rows: Vec<VolumeRow> = chosen.into_iter().map(|(_, row)| row).collect();
     vacate(store, &rows, listener)
+}
+
+/// Returns the predicate of a sentence that says why a volume with `alive` needed bytes is not
+/// emptied; `None` if it is.
+fn reason_to_stay(row: &VolumeRow, alive: u64, percent: u8) -> Option<String> {
+    // A volume that is being filled is not emptied, because its free space may still be used.
+    let is_closed = row.state == VolumeState::Full
+        || (row.state == VolumeState::Filling && row.access != VolumeAccess::ReadWrite);
+    let move_it = format!("'holdfast admin volume move {}' empties it all the same", row.name);
+    if !is_closed {
+        return Some(format!("is {}, and takes more; {move_it}", row.state.name()));
+    }
+    if !is_movable(row.access) {
+        return Some(format!("is {}", access_word(row.access)));
+    }
+    let dead = u128::from(row.written_bytes.saturating_sub(alive));
+    let written = u128::from(row.written_bytes);
+    let is_due = dead * 100 >= written * u128::from(percent) && percent < 100;
+    (!is_due).then(|| {
+        let share = dead * 100 / written.max(1);
+        format!("has {share} % dead data, and is emptied from {percent} % on; {move_it}")
+    })
 }
 
 /// Chooses the packs that are worth writing again. `shelved` has the packs that lie only on

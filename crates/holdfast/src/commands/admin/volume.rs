@@ -3,7 +3,10 @@
 mod label;
 mod listing;
 
-use client::admin::{Admin, VolumeAccess, VolumeChange, VolumeFilter, VolumeList, VolumeTask};
+use client::ErrorKind;
+use client::admin::{
+    Admin, Pool, VolumeAccess, VolumeChange, VolumeFilter, VolumeList, VolumeTask,
+};
 use format::volume::VolumeName;
 
 use self::listing::VolumeDocument;
@@ -126,11 +129,15 @@ struct VolumeArgs {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast volume reclaim TAPE --dead-percent 40")]
+  holdfast admin --server /srv/holdfast volume reclaim TAPE --dead-percent 40
+  holdfast admin --server /srv/holdfast volume reclaim A00001L8")]
 struct ReclaimArgs {
-    /// Volumes of this pool only
-    #[arg(value_name = "POOL")]
-    pool: Option<String>,
+    /// Volumes of this pool only, or this volume only
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// The library of the volume; needed if several libraries, or a pool, have its name
+    #[arg(long, value_name = "LIBRARY", requires = "name")]
+    library: Option<String>,
     /// Share of a volume that must be dead [default: the setting of its pool]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     dead_percent: Option<u32>,
@@ -189,8 +196,8 @@ pub(super) fn run(
             change_all(&volumes, &VolumeChange::Remove, "is removed", admin, context)
         }
         VolumeCommand::Reclaim(args) => {
-            let ReclaimArgs { pool, dead_percent } = args;
-            tend(VolumeTask::Reclaim { pool, dead_percent }, &tend::MOVED, admin, context)
+            let task = reclamation(args, admin)?;
+            tend(task, &tend::MOVED, admin, context)
         }
         VolumeCommand::Move(args) => {
             tend(VolumeTask::Move(args.list()), &tend::MOVED, admin, context)
@@ -228,6 +235,30 @@ impl VolumeArgs {
         let names = self.volumes.iter().map(ToString::to_string).collect();
         VolumeList { library: self.library, names }
     }
+}
+
+/// Returns the work of `volume reclaim`. A name without a library is first looked for among the
+/// pools.
+fn reclamation(args: ReclaimArgs, admin: &mut Admin) -> Result<VolumeTask, CommandError> {
+    let ReclaimArgs { name, library, dead_percent } = args;
+    let of = |pool, volumes| VolumeTask::Reclaim { pool, volumes, dead_percent };
+    let Some(name) = name else { return Ok(of(None, VolumeList::default())) };
+    if library.is_none() {
+        let is_named = |pool: &Pool| pool.name.eq_ignore_ascii_case(&name);
+        if admin.pools(None)?.iter().any(is_named) {
+            return Ok(of(Some(name), VolumeList::default()));
+        }
+        let filter = VolumeFilter { volume: Some(name.clone()), ..VolumeFilter::default() };
+        if let Err(error) = admin.volumes(&filter) {
+            if error.kind != ErrorKind::NotFound {
+                return Err(error.into());
+            }
+            let message = format!("there is no pool and no volume {name}");
+            let hint = "'holdfast admin pool list' and 'holdfast admin volume list' show all";
+            return Err(CommandError::new(message).with_hint(hint));
+        }
+    }
+    Ok(of(None, VolumeList { library, names: vec![name] }))
 }
 
 fn tend(

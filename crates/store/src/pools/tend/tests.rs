@@ -334,6 +334,31 @@ fn an_emptied_volume_holds_nothing_and_may_be_removed() {
 }
 
 #[test]
+fn only_the_named_volume_is_reclaimed_and_only_if_enough_of_it_is_dead() {
+    let server = on_volumes();
+    let live = || server.store.catalog.volume_bytes().expect("are added up");
+    let reclaim = |name: &str| {
+        let row = server.store.volumes.find(None, name).expect("is known");
+        let (pool, volumes) = (String::new(), vec![row]);
+        let work = VolumeWork::Reclaim { pool, volumes, dead_percent: 1 };
+        tend_volumes(&server.store, &work, &mut go_on)
+    };
+    refused(reclaim("F00001"), "volume F00001 is filling, and takes more");
+    set_access(&server, VolumeAccess::ReadOnly);
+    refused(reclaim("F00001"), "volume F00001 has 0 % dead data, and is emptied from 1 % on");
+    let removal = catalog::Write::RemovePack(PackNumber(1));
+    server.store.commit(vec![removal]).expect("is performed");
+    server.store.pools.remove(PackNumber(1)).expect("is removed");
+    server.back_up("/", &[("late", &[9])]);
+    drain(&server.store, "PRIMARY", true, &mut go_on).expect("is moved");
+    refused(reclaim("F00002"), "volume F00002 is filling");
+    assert!(live().contains_key(&volume(&server).id), "it was not named");
+    let outcome = reclaim("F00001").expect("a pack of two is dead");
+    assert_eq!((outcome.packs_done, outcome.failures.len()), (1, 0));
+    assert!(!live().contains_key(&volume(&server).id));
+}
+
+#[test]
 fn an_import_names_the_volumes_that_it_could_not_list() {
     let server = on_volumes();
     let import = |library: &str, volume: &str| {
