@@ -36,6 +36,7 @@ mod remains;
 mod report;
 mod restore;
 mod rules;
+mod sizes;
 mod source;
 mod stages;
 mod tuning;

@@ -6,6 +6,8 @@ use chunk::Compression;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::sizes;
+
 /// Strength of compression, or the GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -131,13 +133,15 @@ pub struct Tuning {
     /// True to send grants in place of chunks that the server already has.
     #[schemars(extend("default" = DEDUPLICATION))]
     pub deduplication: Option<bool>,
-    /// Number of sent bytes after which a transaction ends.
+    /// Number of sent bytes after which a transaction ends, or a size such as `64M`.
+    #[serde(deserialize_with = "transaction_size")]
     #[schemars(extend("default" = TRANSACTION_BYTES))]
     pub transaction_bytes: Option<u64>,
     /// Number of objects after which a transaction ends.
     #[schemars(extend("default" = TRANSACTION_OBJECTS))]
     pub transaction_objects: Option<u32>,
-    /// Size of the connection's buffers in the kernel, for each direction; at least 65536.
+    /// Size of the connection's buffers in the kernel, for each direction, as in `4M`; at least
+    /// 65536.
     #[serde(deserialize_with = "socket_buffer")]
     #[schemars(extend("x-default" = "chosen by the kernel"))]
     pub socket_buffer_bytes: Option<u32>,
@@ -162,14 +166,19 @@ fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
     }
 }
 
+fn transaction_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    sizes::of_setting("txnbytelimit", from).map(Some)
+}
+
 fn socket_buffer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    let bytes = Option::<u32>::deserialize(from)?;
-    match bytes {
-        Some(bytes) if bytes < SOCKET_BUFFER_BYTES_MIN => Err(serde::de::Error::custom(format!(
-            "socket_buffer_bytes must be at least {SOCKET_BUFFER_BYTES_MIN}"
-        ))),
-        bytes => Ok(bytes),
-    }
+    let bytes = sizes::of_setting("socket-buffer-bytes", from)?;
+    let taken = u32::try_from(bytes).ok().filter(|bytes| *bytes >= SOCKET_BUFFER_BYTES_MIN);
+    taken.map(Some).ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "socket_buffer_bytes must be from {SOCKET_BUFFER_BYTES_MIN} to {}",
+            u32::MAX
+        ))
+    })
 }
 
 /// Default number of bytes after which a transaction ends. Smaller transactions wait for the
@@ -233,6 +242,38 @@ mod tests {
         assert!(toml::from_str::<Tuning>("compresion = \"auto\"").is_err());
         assert!(toml::from_str::<Tuning>("socket_buffer_bytes = 65536").is_ok());
         assert!(toml::from_str::<Tuning>("socket_buffer_bytes = 65535").is_err());
+    }
+
+    #[test]
+    fn sizes_may_have_units() {
+        let read = |line: &str| toml::from_str::<Tuning>(line);
+        for (size, bytes) in [
+            ("1", 1),
+            ("33554432", 32 << 20),
+            ("\"33554432\"", 32 << 20),
+            ("\"64M\"", 64 << 20),
+            ("\"1GiB\"", 1 << 30),
+            ("\"10G\"", 1 << 30),
+        ] {
+            let tuning = read(&format!("transaction_bytes = {size}")).expect("a size");
+            assert_eq!(tuning.transaction_bytes, Some(bytes), "{size}");
+        }
+        for (size, bytes) in [("65536", 64 << 10), ("\"64K\"", 64 << 10), ("\"4M\"", 4 << 20)] {
+            let tuning = read(&format!("socket_buffer_bytes = {size}")).expect("a size");
+            assert_eq!(tuning.socket_buffer_bytes, Some(bytes), "{size}");
+        }
+        for wrong in [
+            "transaction_bytes = -1",
+            "transaction_bytes = true",
+            "transaction_bytes = \"many\"",
+            "transaction_bytes = \"64K\"",
+            "transaction_bytes = \"33G\"",
+            "socket_buffer_bytes = \"63K\"",
+            "socket_buffer_bytes = \"4G\"",
+            "socket_buffer_bytes = 4294967296",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     /// Regression: a backup without a thread examined nothing and reported success.

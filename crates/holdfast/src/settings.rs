@@ -113,6 +113,10 @@ pub(crate) fn typed(kind: Kind, value: &str) -> serde_json::Value {
         (Kind::YesNo, "yes") => Some(true.into()),
         (Kind::YesNo, "no") => Some(false.into()),
         (Kind::Number { .. }, _) => value.parse::<u64>().ok().map(Into::into),
+        (Kind::Megabytes { .. }, _) => match kind.parse(value) {
+            Ok(policy::settings::Value::Number(megabytes)) => Some(megabytes.into()),
+            _ => None,
+        },
         (Kind::Size { .. } | Kind::Rate, _) => model::parse_bytes(value, 1).ok().map(Into::into),
         // A level of zstd may be negative.
         (Kind::Compression, _) => value.parse::<i64>().ok().map(Into::into),
@@ -174,6 +178,8 @@ mod tests {
         check("compression", "auto", "auto".into());
         check("txnbytelimit", "32M", 33_554_432.into());
         check("txnbytelimit", "26214400", 26_214_400.into());
+        check("dedup-cache-megabytes", "256", 256.into());
+        check("dedup-cache-megabytes", "1G", 1024.into());
         check("limit-rate-send", "10M", 10_485_760.into());
         check("limit-rate-send", "limits", "limits".into());
         check("wait", "2h", "2h".into());

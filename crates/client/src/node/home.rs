@@ -11,7 +11,7 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use schemars::{JsonSchema, Schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{ClientError, ErrorKind};
 use crate::node::agent::AgentSettings;
@@ -20,6 +20,7 @@ use crate::options::BackupOptions;
 use crate::pace::{LimitWindow, Pace, Rate, RateLimits, StandingLimits};
 use crate::patience::TAKEOVER;
 use crate::patience::WAIT;
+use crate::sizes;
 use crate::tuning::{JournalChoice, Stillness, Tuning};
 
 /// Folder of the system's own node, which root uses.
@@ -40,8 +41,9 @@ pub(crate) struct ClientConfig {
     pub(crate) server: String,
     /// Name of the node at the server, for people. The server reads the name from the certificate.
     pub(crate) node: String,
-    /// Maximum size of the deduplication cache, in megabytes.
+    /// Maximum size of the deduplication cache, in megabytes, or a size such as `1G`.
     #[serde(default = "default_cache_megabytes", skip_serializing_if = "is_default_cache")]
+    #[serde(deserialize_with = "cache_megabytes")]
     #[schemars(extend("default" = default_cache_megabytes()))]
     pub(crate) dedup_cache_megabytes: u64,
     /// Folder of the deduplication cache, on a fast disk.
@@ -138,8 +140,8 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub(crate) skip_errors: Option<bool>,
-    /// Maximum number of bytes that are read in a second from each disk for an image.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Maximum number of bytes that are read in a second from each disk for an image, as in `50M`.
+    #[serde(default, deserialize_with = "image_rate", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-unit" = "bytes", "x-default" = "no limit"))]
     pub(crate) image_rate: Option<u64>,
     /// Means by which a disk is read for an image as it is at one moment: `auto`, `off`, `lvm` or
@@ -180,6 +182,14 @@ fn is_default_cache(megabytes: &u64) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_default_walk_days(days: &u32) -> bool {
     *days == default_full_walk_days()
+}
+
+fn cache_megabytes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    sizes::of_setting("dedup-cache-megabytes", from)
+}
+
+fn image_rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    sizes::of_setting("image-rate", from).map(Some)
 }
 
 /// Lengths of time in `client.toml`, such as `60m`.
@@ -693,10 +703,27 @@ mod tests {
     }
 
     #[test]
+    fn sizes_in_the_file_may_have_units() {
+        for (size, megabytes) in
+            [("512", 512), ("\"512\"", 512), ("\"512M\"", 512), ("\"1G\"", 1024), ("\"0\"", 0)]
+        {
+            let lines = format!("dedup_cache_megabytes = {size}\nimage_rate = \"50M\"\n");
+            let found = config(&format!("{LEAST}{lines}")).expect("a configuration");
+            assert_eq!(found.dedup_cache_megabytes, megabytes, "{size}");
+            assert_eq!(found.image_rate, Some(50 << 20));
+        }
+        let number = config(&format!("{LEAST}image_rate = 1000\n")).expect("a configuration");
+        assert_eq!(number.image_rate, Some(1000));
+    }
+
+    #[test]
     fn a_configuration_that_is_not_understood_is_refused_by_its_key() {
         for (line, named) in [
             ("dedup_cache_megabyte = 1", "dedup_cache_megabyte"),
             ("dedup_cache_megabytes = -1", "dedup_cache_megabytes"),
+            ("dedup_cache_megabytes = \"100K\"", "dedup_cache_megabytes"),
+            ("image_rate = \"fast\"", "image_rate"),
+            ("[tuning]\ntransaction_bytes = \"lots\"", "transaction_bytes"),
             ("snapshot = \"zfs\"", "snapshot"),
             ("wait = \"soon\"", "wait"),
             ("wait = 60", "wait"),

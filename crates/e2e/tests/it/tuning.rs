@@ -108,7 +108,8 @@ fn transactions_close_by_bytes_and_objects() {
 fn the_folder_of_the_node_holds_defaults() {
     let none = sent(&round_trip(&["--compression", "none"], ""));
     let section = "\n[tuning]\ncompression = \"none\"\nresource_utilization = 1\n\
-                   transaction_objects = 100\nsocket_buffer_bytes = 65536\n";
+                   transaction_objects = 100\ntransaction_bytes = \"64M\"\n\
+                   socket_buffer_bytes = \"64K\"\n";
     let by_section = sent(&round_trip(&[], section));
     assert!(
         by_section.abs_diff(none) < none / 20,

@@ -192,7 +192,7 @@ pub const SETTINGS: [Setting; 42] = [
     open(
         "dedup-cache-megabytes",
         "dedup_cache_megabytes",
-        Kind::Number { min: 0, max: 1 << 20 },
+        Kind::Megabytes { max: 1 << 20 },
         SENDERS,
         "256",
         "Maximum size of the deduplication cache.",

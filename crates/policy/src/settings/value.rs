@@ -28,6 +28,10 @@ pub enum Kind {
         max: u64,
         most: u64,
     },
+    /// A number of megabytes, or a size, of which whole megabytes count.
+    Megabytes {
+        max: u64,
+    },
     /// Bytes per second.
     Rate,
     /// A length of time.
@@ -99,6 +103,10 @@ impl Kind {
                 let bytes = bytes.filter(|bytes| (min..=max).contains(bytes));
                 bytes.map(|bytes| Value::Number(bytes.min(most))).ok_or_else(refused)
             }
+            Self::Megabytes { max } => {
+                let megabytes = megabytes(text).filter(|megabytes| *megabytes <= max);
+                megabytes.map(Value::Number).ok_or_else(refused)
+            }
             Self::Rate => own(is_rate(text)),
             Self::Length => own(model::parse_length(text).is_ok()),
             Self::Compression => own(is_compression(text)),
@@ -140,6 +148,10 @@ impl Kind {
                     _ => format!("a size from {min} to {max} bytes, as in 64M{unit}"),
                 }
             }
+            Self::Megabytes { max } => format!(
+                "0, or a size from 1M to {max}M, as in 512M; a number without a unit is in \
+                 megabytes"
+            ),
             Self::Rate => "a number of bytes per second of at least 128K, as in 10M".to_owned(),
             Self::Length => "a length of time, as in 90s or 2h".to_owned(),
             Self::Compression => {
@@ -159,6 +171,14 @@ impl Kind {
             }
         }
     }
+}
+
+/// Parses a number of whole megabytes. A size that has none is refused, because 0 may mean
+/// something else.
+fn megabytes(text: &str) -> Option<u64> {
+    let bytes = model::parse_bytes(text, 1 << 20).ok()?;
+    let megabytes = bytes >> 20;
+    (megabytes > 0 || bytes == 0).then_some(megabytes)
 }
 
 fn is_rate(text: &str) -> bool {
@@ -357,6 +377,9 @@ mod tests {
         assert_eq!(parse("deduplication", "No"), Ok(Value::YesNo(false)));
         assert_eq!(parse("txnbytelimit", "25600"), Ok(Value::Number(25 << 20)));
         assert_eq!(parse("txnbytelimit", "10G"), Ok(Value::Number(1 << 30)));
+        assert_eq!(parse("dedup-cache-megabytes", "512"), Ok(Value::Number(512)));
+        assert_eq!(parse("dedup-cache-megabytes", "1.5G"), Ok(Value::Number(1536)));
+        assert_eq!(parse("dedup-cache-megabytes", "0"), Ok(Value::Number(0)));
         assert_eq!(parse("snapshot", "LVM"), text("lvm"));
         assert_eq!(parse("wait", "2h"), text("2h"));
         assert_eq!(parse("limit-rate-send", "10M"), text("10M"));
@@ -370,6 +393,9 @@ mod tests {
             ("wait", "soon"),
             ("limit-rate-send", "1K"),
             ("dedup-cache-folder", "here"),
+            ("dedup-cache-megabytes", "100K"),
+            ("dedup-cache-megabytes", "2T"),
+            ("dedup-cache-megabytes", "-1"),
             ("dirmc", ""),
             ("paths", "home"),
             ("paths", ""),

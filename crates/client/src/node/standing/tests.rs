@@ -47,6 +47,10 @@ fn each_source_may_decide() {
     check("", &unforced, "compression", ("19", "option set LINUX version 3 (if not set)"));
     check("", &[], "compression", ("standard", "the default"));
     check("[options]\ncompression = 5\n", &[], "compression", ("5", "client.toml line 4"));
+    let cache = "dedup-cache-megabytes";
+    let size = "dedup_cache_megabytes = \"1G\"\n";
+    check(size, &[], cache, ("1G", "client.toml line 3"));
+    check("", &[(cache, "2G", false)], cache, ("2048", "option set LINUX version 3 (if not set)"));
 }
 
 #[test]
@@ -57,6 +61,7 @@ fn the_settings_in_force_reach_the_configuration() {
         ("wait", "2h", false),
         ("limits", "mon-fri 08:00-18:00 send=10M; receive=1M", false),
         ("dirmc", "LONG", true),
+        ("dedup-cache-megabytes", "2G", false),
         ("cross-filesystems", "yes", false),
         ("agent-mode", "polling", true),
         ("paths", "all-local, -/scratch", false),
@@ -68,6 +73,7 @@ fn the_settings_in_force_reach_the_configuration() {
     assert_eq!(config.wait, Some(std::time::Duration::from_secs(300)));
     assert_eq!(config.limits.len(), 2);
     assert_eq!(config.dirmc.as_deref(), Some("LONG"));
+    assert_eq!(config.dedup_cache_megabytes, 2048);
     assert_eq!(config.cross_filesystems, Some(true));
     assert_eq!(config.agent.mode, crate::AgentMode::Polling);
     let words = vec!["all-local".to_owned(), "-/scratch".to_owned()];
@@ -81,7 +87,7 @@ fn every_setting_of_an_option_set_reaches_the_configuration() {
             Kind::YesNo => "no",
             Kind::Word(words) => words[0],
             Kind::Number { .. } => "1",
-            Kind::Size { .. } | Kind::Rate => "1M",
+            Kind::Size { .. } | Kind::Megabytes { .. } | Kind::Rate => "1M",
             Kind::Length => "9m",
             Kind::Compression => "7",
             Kind::Text => "word",
