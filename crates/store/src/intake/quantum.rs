@@ -3,6 +3,7 @@
 use super::opener::Opener;
 use crate::error::StoreError;
 use chunk::{Compression, Compressor, RawQuantum, recode};
+use format::quantum::Header;
 use model::{ChunkDigest, NodeId, Place};
 use pool::Filler;
 
@@ -57,6 +58,7 @@ pub fn take_in(
     quantum: ReceivedQuantum<'_>,
 ) -> Result<StoredQuantum, StoreError> {
     sys::fault::point("quantum");
+    check_payload(quantum.record)?;
     let mut opener = match store.take_opener() {
         Some(opener) => opener,
         None => Opener::new().map_err(|_| no_context())?,
@@ -67,6 +69,16 @@ pub fn take_in(
         .and_then(|()| Packer { store, origin }.append_opened(quantum, &mut opener));
     store.keep_opener(opener);
     stored
+}
+
+/// Fails if the payload of the record is longer than its data. Such a payload has parts that open to
+/// nothing. They would fill the pool, while the limit of the node's domain counts the data.
+fn check_payload(record: &[u8]) -> Result<(), StoreError> {
+    let header = Header::decode(record).map_err(StoreError::malformed)?;
+    if header.payload_bytes > header.raw_bytes {
+        return Err(StoreError::malformed("the payload of a quantum is longer than its data"));
+    }
+    Ok(())
 }
 
 fn no_context() -> StoreError {

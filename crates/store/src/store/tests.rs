@@ -1,5 +1,6 @@
 //! Tests that the chunk index agrees with the packs after a crash.
 
+use format::quantum::{Record, encode};
 use model::{NodeId, PlaceCode as _};
 
 use super::*;
@@ -82,6 +83,24 @@ fn a_quantum_of_known_and_new_chunks_stores_the_new_ones() {
     let mut torn = quantum(&store, 60..61);
     torn.1 = Check::Digests(vec![0; 16]);
     assert!(store_quantum(&store, &torn).is_err(), "the data does not match its digests");
+}
+
+/// Regression: a node could fill a pool with payloads that open to a few bytes, and only these
+/// counted for the limit of its domain.
+#[test]
+fn a_payload_that_is_longer_than_its_data_is_refused() {
+    let server = samples::TestServer::new();
+    let (record, check) = samples::quantum_of(&server.store, &[vec![7; 5000]]);
+    let Record { codec, lengths, payload } = Record::decode(&record).expect("a record");
+    let send = |padding_bytes: u32| {
+        // A frame that zstd skips.
+        let head = [0x184D_2A50, padding_bytes].map(u32::to_le_bytes).concat();
+        let padding = vec![0; padding_bytes as usize];
+        let record = encode(codec, &lengths, &[payload, &head[..], &padding[..]].concat());
+        store_quantum(&server.store, &(record, check.clone()))
+    };
+    assert_eq!(send(10).expect("padding opens to nothing").lengths, [5000]);
+    samples::refused(send(5000), "the payload of a quantum is longer than its data");
 }
 
 fn in_packs_len(store: &Store) -> usize {
