@@ -36,6 +36,7 @@ pub mod fault;
 pub mod frozen_filesystem;
 #[expect(unsafe_code, reason = "a GPU is used by C functions and by programs of its own")]
 pub mod gpu;
+pub mod huge_memory;
 #[expect(unsafe_code, reason = "handles and UUIDs have no safe binding")]
 pub mod identity;
 #[expect(unsafe_code, reason = "libiscsi is a C library")]

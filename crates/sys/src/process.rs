@@ -27,7 +27,8 @@ pub fn raise_open_files() -> u64 {
 }
 
 /// Makes the kernel give this process memory in small pages only. Huge pages make unused memory
-/// resident: several MiB for each thread that allocates at all.
+/// resident: several MiB for each thread that allocates at all. Memory for which huge pages pay is
+/// [`HugeMemory`](crate::huge_memory::HugeMemory).
 pub fn use_small_pages() {
     // A kernel without huge pages refuses the call, which does no harm.
     let _refused = rustix::thread::disable_transparent_huge_pages(true);
