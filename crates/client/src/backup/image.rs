@@ -28,7 +28,7 @@ use super::assembler::Assembler;
 use super::draft::{Draft, DraftContent, Outcome};
 use super::examine::Examiner;
 use super::gpu::GpuStage;
-use super::image_read::{Errors, PartReader};
+use super::image_read::{Errors, PartReader, ReadBuffers};
 use super::outbox::Outbox;
 use super::press::{Press, Presser};
 use super::read::{ChunkCollector, Content};
@@ -311,14 +311,16 @@ impl<'a> ImageRun<'a> {
             .collect::<Result<_, ClientError>>()?;
         let gpu_presser = Presser::new(&press, outgoing_sender.clone())?;
         drop((gpu_sender, outgoing_sender));
+        let mut buffers = ReadBuffers::new(readers);
+        let buffers: Vec<&mut [u8]> = buffers.each().collect();
         std::thread::scope(|threads| {
             match press.gpu() {
                 Some(gpu) => gpu.start(threads, gpu_queue, gpu_presser),
                 None => drop(gpu_presser),
             }
             let (findings, mut reading) = (&findings, Vec::new());
-            for assembler in assemblers {
-                reading.push(threads.spawn(move || self.read_some(assembler, findings)));
+            for (assembler, buffer) in assemblers.into_iter().zip(buffers) {
+                reading.push(threads.spawn(move || self.read_some(assembler, buffer, findings)));
             }
             outbox.run(&outgoing);
             reading.into_iter().try_for_each(joined)
@@ -331,9 +333,11 @@ impl<'a> ImageRun<'a> {
     fn read_some(
         &self,
         mut assembler: Assembler<'_>,
+        buffer: &mut [u8],
         findings: &Mutex<Findings>,
     ) -> Result<(), ClientError> {
-        let mut reader = PartReader::new(self.source, self.layout, self.options.skips_errors);
+        let skips_errors = self.options.skips_errors;
+        let mut reader = PartReader::new(self.source, self.layout, skips_errors, buffer);
         let mut known = KnownParts::default();
         let outcome = loop {
             let number = self.next.fetch_add(1, Relaxed);
@@ -556,7 +560,10 @@ impl<'a> ImageRun<'a> {
         refused: &[Rejection],
         unreadable: &mut Errors,
     ) -> Result<(), ClientError> {
-        let mut reader = PartReader::new(self.source, self.layout, self.options.skips_errors);
+        let mut buffers = ReadBuffers::new(1);
+        let buffer = buffers.each().next().expect("a reader has a buffer");
+        let skips_errors = self.options.skips_errors;
+        let mut reader = PartReader::new(self.source, self.layout, skips_errors, buffer);
         for rejection in refused {
             let number = part_of(rejection).ok_or_else(|| refusal(rejection))?;
             self.tally().retries.fetch_add(1, Relaxed);

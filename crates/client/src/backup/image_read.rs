@@ -4,12 +4,14 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use sys::huge_memory::HugeMemory;
+
 use super::image::ImageSource;
 use super::read::Sink;
 use crate::image::{ImageLayout, UnreadableRange};
 
 /// Maximum number of bytes that are read at once. A multiple of the length of a chunk.
-const READ_BYTES: u64 = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
 /// Alignment of reads that bypass the page cache, in memory and on the device.
 const ALIGNMENT: u64 = 4096;
 /// Two runs with at most this many bytes between them are read at once.
@@ -50,14 +52,27 @@ impl Errors {
     }
 }
 
+/// Buffers of several readers. They are in huge pages, so that the kernel does not divide a read
+/// into several requests to the device.
+pub(super) struct ReadBuffers(HugeMemory);
+
+impl ReadBuffers {
+    pub(super) fn new(readers: usize) -> Self {
+        Self(HugeMemory::new(readers * READ_BYTES))
+    }
+
+    /// Returns the buffer of each reader. It begins at an address that is a multiple of its length.
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.0.bytes().chunks_exact_mut(READ_BYTES)
+    }
+}
+
 /// Reader of parts, with one buffer for all.
 pub(super) struct PartReader<'a> {
     source: &'a dyn ImageSource,
     layout: ImageLayout,
     skips_errors: bool,
-    buffer: Vec<u8>,
-    /// Offset in the buffer at which its aligned part begins.
-    start: usize,
+    buffer: &'a mut [u8],
     /// Time of reading, without the time of the sinks.
     pub(super) time: Duration,
 }
@@ -67,11 +82,10 @@ impl<'a> PartReader<'a> {
         source: &'a dyn ImageSource,
         layout: ImageLayout,
         skips_errors: bool,
+        buffer: &'a mut [u8],
     ) -> Self {
-        let buffer = vec![0; to_usize(READ_BYTES + ALIGNMENT)];
-        let start = buffer.as_ptr().align_offset(to_usize(ALIGNMENT));
-        assert!(start < to_usize(ALIGNMENT), "the buffer has room for its alignment");
-        Self { source, layout, skips_errors, buffer, start, time: Duration::ZERO }
+        assert_eq!(buffer.len(), READ_BYTES, "the buffer is one of `ReadBuffers`");
+        Self { source, layout, skips_errors, buffer, time: Duration::ZERO }
     }
 
     /// Reads `range`, which begins at a chunk, into `sink`. After each step, `step` is called with
@@ -86,14 +100,13 @@ impl<'a> PartReader<'a> {
         let mut hole = 0;
         let mut offset = range.start;
         while offset < range.end {
-            let end = (offset + READ_BYTES).min(range.end);
+            let end = (offset + READ_BYTES as u64).min(range.end);
             let began = sys::clock::monotonic();
             let filled = self.fill(offset..end, &mut errors);
             self.time += began.elapsed();
             let read = filled?;
             let mut zeros = read;
-            let bytes = to_usize(end - offset);
-            let data = &self.buffer[self.start..self.start + bytes];
+            let data = &self.buffer[..to_usize(end - offset)];
             for chunk in data.chunks(to_usize(self.layout.chunk_bytes)) {
                 if read == 0 || is_zero(chunk) {
                     hole += chunk.len() as u64;
@@ -137,7 +150,7 @@ impl<'a> PartReader<'a> {
 
     /// Returns the part of the buffer for `part` of `range`.
     fn at(&mut self, range: &Range<u64>, part: Range<u64>) -> &mut [u8] {
-        let from = self.start + to_usize(part.start - range.start);
+        let from = to_usize(part.start - range.start);
         &mut self.buffer[from..from + to_usize(part.end - part.start)]
     }
 
@@ -282,7 +295,9 @@ mod tests {
 
     fn read(memory: &Memory, skips_errors: bool) -> io::Result<(Together, Vec<UnreadableRange>)> {
         let layout = ImageLayout::of(memory.bytes());
-        let mut reader = PartReader::new(memory, layout, skips_errors);
+        let mut buffers = ReadBuffers::new(1);
+        let buffer = buffers.each().next().expect("a buffer");
+        let mut reader = PartReader::new(memory, layout, skips_errors, buffer);
         let mut sink = Together::default();
         let errors = reader.read(0..memory.bytes(), &mut sink, &mut |_, _| true)?;
         assert!(reader.time > Duration::ZERO, "a read takes time");
