@@ -86,9 +86,18 @@ impl<'a> Assembler<'a> {
 
     /// Adds `chunk`, which must not be empty, unless the server has it.
     pub(super) fn add(&mut self, chunk: &[u8]) -> ChunkRef {
-        self.room(chunk.len()).copy_from_slice(chunk);
         assert!(!chunk.is_empty(), "a chunk holds data");
-        self.take_written(chunk.len())
+        if !self.chunks.deduplicates {
+            self.room(chunk.len()).copy_from_slice(chunk);
+            return self.take_undigested(chunk.len());
+        }
+        // The digest comes first, because a chunk that the server has needs no copy.
+        let digest = self.chunks.key.digest(chunk);
+        if let Some(known) = self.find(digest, chunk.len()) {
+            return known;
+        }
+        self.room(chunk.len()).copy_from_slice(chunk);
+        self.take(digest, chunk.len())
     }
 
     /// Returns room for a chunk of `bytes` bytes. The caller writes the chunk there and then calls
@@ -104,22 +113,31 @@ impl<'a> Assembler<'a> {
     /// unless the server has it.
     pub(super) fn take_written(&mut self, bytes: usize) -> ChunkRef {
         if !self.chunks.deduplicates {
-            let index = self.raw.take(bytes);
-            self.tally.bytes_after_dedup.fetch_add(bytes as u64, Relaxed);
-            let place = SessionPlace::Sent { quantum: self.number, index };
-            return ChunkRef { digest: ChunkDigest([0; 32]), source: ChunkSource::Sent(place) };
+            return self.take_undigested(bytes);
         }
         let digest = self.chunks.key.digest(self.raw.room(bytes));
-        if self.trusts_grants && self.treatment.deduplicates {
-            if let Some(grant) = self.chunks.grant_of(&digest) {
-                self.note_known(bytes);
-                return ChunkRef { digest, source: ChunkSource::Granted(grant) };
-            }
-            if let Some(place) = self.chunks.pending_place(&digest) {
-                self.note_known(bytes);
-                return ChunkRef { digest, source: ChunkSource::Sent(place) };
-            }
+        match self.find(digest, bytes) {
+            Some(known) => known,
+            None => self.take(digest, bytes),
         }
+    }
+
+    /// Returns the reference to a chunk of `bytes` bytes that the server has, or gets in this
+    /// session.
+    fn find(&self, digest: ChunkDigest, bytes: usize) -> Option<ChunkRef> {
+        if !(self.trusts_grants && self.treatment.deduplicates) {
+            return None;
+        }
+        let source = match self.chunks.grant_of(&digest) {
+            Some(grant) => ChunkSource::Granted(grant),
+            None => ChunkSource::Sent(self.chunks.pending_place(&digest)?),
+        };
+        self.note_known(bytes);
+        Some(ChunkRef { digest, source })
+    }
+
+    /// Adds the chunk of `bytes` bytes in the room of [`Self::room`], and its digest.
+    fn take(&mut self, digest: ChunkDigest, bytes: usize) -> ChunkRef {
         if !self.trusts_grants {
             // If the cache kept the grant, the change would present it again instead of the data
             // sent here.
@@ -132,6 +150,15 @@ impl<'a> Assembler<'a> {
         let place = SessionPlace::Sent { quantum: self.number, index };
         self.chunks.note_sent(&digest, place);
         ChunkRef { digest, source: ChunkSource::Sent(place) }
+    }
+
+    /// Adds the chunk of `bytes` bytes in the room of [`Self::room`], for a server that computes
+    /// the digests.
+    fn take_undigested(&mut self, bytes: usize) -> ChunkRef {
+        let index = self.raw.take(bytes);
+        self.tally.bytes_after_dedup.fetch_add(bytes as u64, Relaxed);
+        let place = SessionPlace::Sent { quantum: self.number, index };
+        ChunkRef { digest: ChunkDigest([0; 32]), source: ChunkSource::Sent(place) }
     }
 
     /// Counts data that is not sent again. Data that is sent counts when it has arrived.
@@ -305,5 +332,17 @@ mod tests {
         });
         let lengths: Vec<usize> = quanta.iter().map(Vec::len).collect();
         assert_eq!(lengths, [3, 2]);
+    }
+
+    #[test]
+    fn a_chunk_that_is_known_takes_no_room() {
+        let chunk = |byte: u8| vec![byte; 600_000];
+        let quanta = assemble(true, |assembler| {
+            (0..3).for_each(|byte| _ = assembler.add(&chunk(byte)));
+            assert_eq!(assembler.add(&chunk(1)).source, sent(0, 1));
+            assert_eq!(assembler.add(b"small").source, sent(0, 3));
+        });
+        let lengths: Vec<usize> = quanta.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [4]);
     }
 }
