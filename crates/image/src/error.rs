@@ -29,7 +29,7 @@ pub enum ImageError {
     )]
     NoTarget { path: PathBuf },
     /// The user looks after the server of the export, or installs `qemu-nbd`.
-    #[error("cannot read {}: {error}", path.display())]
+    #[error("cannot read {}: {}", path.display(), model::chain(error))]
     Export { path: PathBuf, error: nbd::NbdError },
     /// The user chooses another means, or repairs this one.
     #[error("{} cannot be held still: {reason}", path.display())]

@@ -415,4 +415,13 @@ mod tests {
             assert!(Source::open(Path::new(path), &options).is_err(), "{path}");
         }
     }
+
+    #[test]
+    fn an_export_that_cannot_be_reached_is_refused_with_the_reason() {
+        let address = "nbd+unix:///?socket=/nowhere/socket";
+        let refused = Source::open(Path::new(address), &SourceOptions::default()).err();
+        let text = refused.expect("there is no server").to_string();
+        assert!(text.starts_with(&format!("cannot read {address}: ")), "{text}");
+        assert!(text.ends_with("No such file or directory (os error 2)"), "{text}");
+    }
 }

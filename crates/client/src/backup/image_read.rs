@@ -175,7 +175,7 @@ impl<'a> PartReader<'a> {
                 // Short ranges that nobody uses are read only because a long read is quicker.
                 let is_used = !runs_within(source.used(), &(offset..end)).is_empty();
                 if is_used && !skips_errors {
-                    let text = format!("at offset {offset}: {error}");
+                    let text = format!("at offset {offset}: {}", model::chain(&error));
                     return Err(io::Error::new(error.kind(), text));
                 }
                 block.fill(0);
