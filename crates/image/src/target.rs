@@ -29,8 +29,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// Opens the target of an image of `bytes` bytes. A device or an existing file is opened only
-    /// if it is large enough, if nobody uses it, and if the user has confirmed it.
+    /// Opens the target of an image of `bytes` bytes. A device or an existing file is a target only
+    /// if nobody uses it and the user has confirmed it, and a device only if it is large enough. A
+    /// file is replaced as a whole, whatever its size.
     pub fn open(path: &Path, bytes: u64, is_confirmed: bool) -> Result<Self, ImageError> {
         let failed = |error| ImageError::file("write", path, error);
         let stat = match std::fs::metadata(path) {
