@@ -216,6 +216,12 @@ impl Client {
         self.link.baselines()
     }
 
+    /// Returns the schedules that the node follows, without those for one action; `None` from an
+    /// older server.
+    pub fn schedules(&self) -> Result<Option<Vec<PlannedSchedule>>, ClientError> {
+        self.link.schedules()
+    }
+
     /// Returns the address of the server that enrolled the node.
     pub fn server(&self) -> &str {
         &self.home.config.server

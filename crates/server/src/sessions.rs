@@ -23,7 +23,7 @@ use model::{BACKUP_FILESPACE_MIN, Object, ServerTime, archive_number};
 use store::lifecycle::{archive, baselines};
 use store::readers::Reading;
 use store::selection::{self, DirectoryVersions, VersionBatch, VersionCondition, drill};
-use store::{DOMAIN, Store, StoreError, nodes};
+use store::{DOMAIN, Store, StoreError, nodes, schedules};
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status, Streaming};
 use wire::proto;
@@ -228,6 +228,16 @@ impl NodeService for NodeSessions {
         let (orders, receiver) = mpsc::channel(REPLIES_WAITING);
         tokio::spawn(attendance::serve(edge, caller, agent, messages, orders));
         Ok(Response::new(stream::body(right, receiver)))
+    }
+
+    async fn own_schedules(
+        &self,
+        request: Request<proto::OwnSchedulesRequest>,
+    ) -> Result<Response<proto::OwnSchedulesReply>, Status> {
+        self.answer(request, |store, node, _| {
+            schedules::plan_of(store, node).map(messages::schedules::own_schedules)
+        })
+        .await
     }
 
     async fn count_subtrees(

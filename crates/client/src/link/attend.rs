@@ -14,7 +14,7 @@ use wire::proto::agent_message::Message;
 use wire::proto::server_order::Order as OrderMessage;
 
 use super::hello::received_set;
-use super::{Connection, greet};
+use super::{Connection, Link, greet};
 use crate::error::{ClientError, ErrorKind, shortened};
 use crate::node::home::{Home, Probes};
 use crate::node::standing::ReceivedSet;
@@ -199,6 +199,22 @@ impl AgentCall {
     }
 }
 
+impl Link {
+    /// Returns the schedules that the node follows, without those for one action; `None` from an
+    /// older server.
+    pub(crate) fn schedules(&self) -> Result<Option<Vec<PlannedSchedule>>, ClientError> {
+        let request = proto::OwnSchedulesRequest {};
+        match self.runtime.block_on(self.client().own_schedules(request)) {
+            Ok(reply) => {
+                let schedules = reply.into_inner().schedules;
+                Ok(Some(schedules.into_iter().map(planned).collect()))
+            }
+            Err(status) if status.code() == Code::Unimplemented => Ok(None),
+            Err(status) => Err(status.into()),
+        }
+    }
+}
+
 impl AgentOrders {
     /// Waits for the next order.
     pub async fn next(&mut self) -> Result<Order, ClientError> {
@@ -294,20 +310,20 @@ fn event_name(event: proto::EventName) -> EventName {
     EventName { schedule: event.schedule, planned: ServerTime(event.planned) }
 }
 
+fn planned(message: proto::PlannedSchedule) -> PlannedSchedule {
+    let proto::PlannedSchedule { name, definition, since } = message;
+    PlannedSchedule { name, definition, since: ServerTime(since) }
+}
+
 /// Parses a plan. What this program does not understand is left out.
 fn plan(message: proto::Plan) -> Plan {
     let control = |planned: proto::PlannedControl| {
         let control = EventControl::parse(planned.control())?;
         Some((event_name(planned.event?), control))
     };
-    let schedule = |planned: proto::PlannedSchedule| PlannedSchedule {
-        name: planned.name,
-        definition: planned.definition,
-        since: ServerTime(planned.since),
-    };
     Plan {
         digest: message.digest.into(),
-        schedules: message.schedules.into_iter().map(schedule).collect(),
+        schedules: message.schedules.into_iter().map(planned).collect(),
         controls: message.controls.into_iter().filter_map(control).collect(),
         option_set: message.option_set.as_ref().map(received_set).unwrap_or_default(),
     }

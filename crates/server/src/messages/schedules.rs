@@ -5,8 +5,8 @@ use catalog::{
 };
 use model::ServerTime;
 use policy::schedule::event::{EventState, Phase, Report};
-use policy::schedule::{Definition, Occurrence};
-use store::schedules::{self, EventConditions, Plan, Schedule};
+use policy::schedule::{Definition, ONCE_PREFIX, Occurrence};
+use store::schedules::{self, EventConditions, Plan, PlannedSchedule, Schedule};
 use store::{Store, StoreError};
 use wire::proto;
 
@@ -60,11 +60,7 @@ pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Sched
 
 /// Returns the message of a plan, without its digest.
 pub(crate) fn plan(plan: Plan) -> proto::Plan {
-    let schedules = plan.schedules.into_iter().map(|schedule| proto::PlannedSchedule {
-        name: schedule.name,
-        definition: schedule.body,
-        since: schedule.since.0,
-    });
+    let schedules = plan.schedules.into_iter().map(planned);
     let controls = plan.controls.into_iter().map(|planned| proto::PlannedControl {
         event: Some(proto::EventName {
             schedule: planned.key.schedule,
@@ -78,6 +74,17 @@ pub(crate) fn plan(plan: Plan) -> proto::Plan {
         controls: controls.collect(),
         option_set: None,
     }
+}
+
+/// Returns the schedules of a plan, without those for one action.
+pub(crate) fn own_schedules(plan: Plan) -> proto::OwnSchedulesReply {
+    let lasting = plan.schedules.into_iter().filter(|one| !one.name.starts_with(ONCE_PREFIX));
+    proto::OwnSchedulesReply { schedules: lasting.map(planned).collect() }
+}
+
+fn planned(schedule: PlannedSchedule) -> proto::PlannedSchedule {
+    let PlannedSchedule { name, body, since } = schedule;
+    proto::PlannedSchedule { name, definition: body, since: since.0 }
 }
 
 fn control(control: Option<Control>) -> proto::EventControl {

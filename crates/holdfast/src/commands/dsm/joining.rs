@@ -8,6 +8,7 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use client::{Client, ClientError, ErrorKind, authority};
 use dsm::configuration::{Identity, identity};
@@ -21,6 +22,7 @@ use super::session::Session;
 use crate::authorities::{self, AuthorityClues};
 use crate::error::{CommandError, DONE};
 use crate::output;
+use crate::waiter::LinkArgs;
 
 const PASSWORD_HINT: &str = "the server's administrator gives the node a password with 'dsmadmc \
      register node NODE PASSWORD', or a token with 'holdfast admin node add NODE'; a password of a \
@@ -30,8 +32,19 @@ const AUTHORITY_FILE: &str = "ca.pem";
 
 /// Makes the machine a node if it is none, connects, and writes the heading of the session.
 pub(super) fn connect(session: &mut Session<'_>) -> Result<Client, CommandError> {
+    let link = session.link();
+    connect_by(session, &link)
+}
+
+/// Connects like [`connect`], and does not wait for a server that is away.
+pub(super) fn connect_at_once(session: &mut Session<'_>) -> Result<Client, CommandError> {
+    let link = LinkArgs { wait: Some(Duration::ZERO), ..session.link() };
+    connect_by(session, &link)
+}
+
+fn connect_by(session: &mut Session<'_>, link: &LinkArgs) -> Result<Client, CommandError> {
     ensure(session)?;
-    let client = session.context.waiter(&session.link())?.client()?;
+    let client = session.context.waiter(link)?.client()?;
     session.greet(client.hello(), client.server());
     Ok(client)
 }

@@ -32,6 +32,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::QueryInclexcl => inclexcl(session),
         Action::QueryOptions => options(session),
         Action::QueryAccess => access::query(session),
+        Action::QuerySchedule => scheduled::query(session),
         Action::QueryRestore => {
             session.say("No restore waits: one that is run again goes on where it ended.");
             session.document(&json!({"restores_waiting": 0}));
@@ -49,7 +50,6 @@ fn with_server(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::QueryFilespace => filespaces(session, &client),
         Action::QueryImage => images(session, &client),
         Action::QueryMgmtclass => classes(session, &client),
-        Action::QuerySchedule => scheduled::query(session, &client),
         Action::QuerySysteminfo => system_facts(session, &client),
         _ => node(session, &client),
     }

@@ -1,27 +1,39 @@
 //! `dsmc query schedule`: the schedules of the node, and when each starts next.
 
-use client::Client;
+use client::PlannedSchedule;
 use policy::schedule::Definition;
 use policy::schedule::agenda::next_start;
 use serde_json::json;
 
 use super::clock;
+use super::errors::numbered;
+use super::folders::node_in;
+use super::joining;
 use super::session::Session;
 use crate::error::{CommandError, DONE, WARNED};
 use crate::moment;
 
-pub(super) fn query(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let schedules = agent::schedules(&session.home);
+/// Schedules that a node follows.
+struct FollowedSchedules {
+    node: String,
+    schedules: Vec<PlannedSchedule>,
+    /// True if the server has said so just now.
+    is_current: bool,
+}
+
+pub(super) fn query(session: &mut Session<'_>) -> Result<u8, CommandError> {
+    let FollowedSchedules { node, schedules, is_current } = followed(session)?;
     if schedules.is_empty() {
-        session
-            .complain("ANS1092W The agent of this node has received no schedule; dsmcad runs it");
+        session.complain(match is_current {
+            true => "ANS1092W This node follows no schedule",
+            false => "ANS1092W The agent of this node has received no schedule; dsmcad runs it",
+        });
         return Ok(WARNED);
     }
     let now = sys::clock::now();
     for schedule in &schedules {
         let definition: Option<Definition> = serde_json::from_str(&schedule.definition).ok();
-        let node = &client.hello().node;
-        let next = definition.as_ref().and_then(|one| next_start(one, schedule.since, node, now));
+        let next = definition.as_ref().and_then(|one| next_start(one, schedule.since, &node, now));
         if session.is_json() {
             let definition: serde_json::Value =
                 serde_json::from_str(&schedule.definition).unwrap_or_default();
@@ -32,7 +44,8 @@ pub(super) fn query(session: &mut Session<'_>, client: &Client) -> Result<u8, Co
             }));
             continue;
         }
-        let mut lines = vec![line("Schedule Name", &schedule.name.to_uppercase())];
+        let mut lines =
+            vec![line("Schedule Name", &model::printable(&schedule.name).to_uppercase())];
         match &definition {
             Some(definition) => lines.extend(lines_of(definition)),
             None => lines.push(line("Action", "of a kind that only a newer version knows")),
@@ -45,7 +58,33 @@ pub(super) fn query(session: &mut Session<'_>, client: &Client) -> Result<u8, Co
         lines.push(String::new());
         session.say_all(lines);
     }
-    Ok(DONE)
+    Ok(if is_current { DONE } else { WARNED })
+}
+
+/// Returns the schedules of the node. While the server is away, they are those that the node's
+/// agent has received last, and a line says so.
+fn followed(session: &mut Session<'_>) -> Result<FollowedSchedules, CommandError> {
+    let (node, reason) = match ask(session) {
+        Ok((node, Some(schedules))) => {
+            return Ok(FollowedSchedules { node, schedules, is_current: true });
+        }
+        Ok((node, None)) => {
+            (node, "ANS1092W The server is too old to list the schedules of a node".to_owned())
+        }
+        Err(error) => match node_in(&session.home) {
+            Some(node) if error.is_loss => (node, numbered(&error)),
+            _ => return Err(error),
+        },
+    };
+    session.complain(&format!("{reason}; this is what the node has received last"));
+    Ok(FollowedSchedules { node, schedules: agent::schedules(&session.home), is_current: false })
+}
+
+/// Asks the server for the name of the node and its schedules; `None` from an older server.
+fn ask(session: &mut Session<'_>) -> Result<(String, Option<Vec<PlannedSchedule>>), CommandError> {
+    let client = joining::connect_at_once(session)?;
+    let schedules = client.schedules()?;
+    Ok((client.hello().node.clone(), schedules))
 }
 
 fn line(label: &str, value: &str) -> String {
@@ -65,7 +104,7 @@ fn lines_of(definition: &Definition) -> Vec<String> {
         line("Objects", &objects.join(" ")),
         line("Priority", &definition.priority.to_string()),
         line("Duration", &time_until(i64::from(definition.timing.window_minutes) * 60)),
-        line("Time Zone", &definition.zone),
+        line("Time Zone", &model::printable(&definition.zone)),
         line("Expire", last_day.as_deref().unwrap_or("Never")),
     ]
 }
