@@ -364,6 +364,13 @@ fn what_exists_is_not_defined_again() {
         let command = format!("define mgmtclass standard ps {class}");
         refused(server, &command, 10, "ANR2032E DEFINE MGMTCLASS: The management class");
     }
+    // A copy took the place of the class that was there.
+    lines(server, "update copygroup standard ps monthly verexists=9");
+    let onto = "copy mgmtclass standard ps standard MONTHLY";
+    refused(server, onto, 10, "ANR2032E COPY MGMTCLASS: The management class");
+    let kept = "select verexists from bu_copygroups where set_name='STANDARD' and \
+                class_name='MONTHLY'";
+    assert_eq!(lines(server, kept), ["9"]);
     lines(server, "define schedule standard nightly starttime=22:00");
     let exists = "exists already.";
     refused(server, "define schedule standard NIGHTLY starttime=23:00", 10, exists);

@@ -67,7 +67,11 @@ pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Messag
     let done = match work {
         Work::CopySchedule { from, to } => copy_schedule(&mut link.admin, from, to),
         Work::CopyDomain { from, to } => copy_domain(&mut link.admin, from, to),
-        Work::CopyClass { domain, from, to } => copy_class(&mut link.admin, domain, from, to),
+        Work::CopyClass { domain, from, to } => {
+            let is_new = Condition::NewClass { domain: domain.clone(), class: to.clone() };
+            check(&is_new, command, link)?;
+            copy_class(&mut link.admin, domain, from, to)
+        }
         Work::CopyOptionSet { from, to } => copy_option_set(&mut link.admin, from, to),
         Work::AddStatements { set, statements } => add_statements(&mut link.admin, set, statements),
         Work::CancelSession { number } => cancel(&mut link.admin, *number, true),
