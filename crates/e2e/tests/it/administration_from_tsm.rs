@@ -257,6 +257,9 @@ fn every_query_and_every_table_answers() {
                      pct_utilized <= 100 and total_space_mb > 0";
         let space = space.replace("pct_utilized", "db.pct_utilized");
         assert_eq!(lines(&scene.server, &space), ["1"]);
+        let pages = "select count(*) from db where used_pages > 0 and free_pages is not null and \
+                     usable_pages = used_pages + free_pages and total_pages = usable_pages";
+        assert_eq!(lines(&scene.server, pages), ["1"]);
     }
     assert_eq!(lines(&scene.server, "select stgpool_name from stgpools").len(), 1);
     let groups = "select verexists, retextra from bu_copygroups where set_name='ACTIVE'";
@@ -282,7 +285,7 @@ fn policy_and_option_sets_are_changed() {
     let scene = Scene::new();
     let server = &scene.server;
     lines(server, "copy domain standard plain");
-    assert_eq!(lines(server, "q domain plain")[0], "PLAIN,STANDARD,0,No,");
+    assert_eq!(lines(server, "q domain plain")[0], "PLAIN,STANDARD,STANDARD,0,,No");
     // A set that is active already is activated again.
     let unchanged = "It has no changes: the active set stays as it is.";
     for change in ["copy policyset plain standard ps", "assign defmgmtclass plain ps STANDARD"] {
@@ -306,7 +309,7 @@ fn policy_and_option_sets_are_changed() {
     assert_eq!(lines(server, default), ["MONTHLY"]);
     refused(server, "upd co standard active monthly rete=1", 4, "ANR1557E");
     lines(server, "copy domain standard other");
-    assert_eq!(lines(server, "q domain other")[0], "OTHER,MONTHLY,0,No,");
+    assert_eq!(lines(server, "q domain other")[0], "OTHER,STANDARD,MONTHLY,0,,No");
     lines(server, "define cloptset linux desc=machines");
     assert_eq!(lines(server, "q cloptset LINUX"), ["LINUX,,,,"], "a set without options");
     refused(server, "q cloptset nosuch", 11, "ANR2034E");

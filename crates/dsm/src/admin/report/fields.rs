@@ -497,6 +497,10 @@ pub static DB: Report = Report {
         count("Total Space of File System (MB)", "TOT_FILE_SYSTEM_MB"),
         count("Space Used by Database (MB)", "USED_DB_SPACE_MB"),
         count("Free Space Available (MB)", "FREE_SPACE_MB"),
+        count("Total Pages", "TOTAL_PAGES"),
+        count("Usable Pages", "USABLE_PAGES"),
+        count("Used Pages", "USED_PAGES"),
+        count("Free Pages", "FREE_PAGES"),
         count("Number of Backups", "NUM_BACKUPS"),
         time("Last Complete Backup Date/Time", "LAST_BACKUP_DATE"),
     ],
@@ -565,23 +569,25 @@ pub static STATUS: Report = report(
 pub static DOMAIN: Report = Report {
     detailed: &[
         plain("Policy Domain Name", "DOMAIN_NAME", 30),
+        plain("Activated Policy Set", "SET_LAST_ACTIVATED", 30),
         plain("Activated Default Mgmt Class", "DEFMGMTCLASS", 30),
         count("Number of Registered Nodes", "NUM_NODES"),
         plain("Description", "DESCRIPTION", 40),
         count("Backup Retention (Grace Period)", "BACKRETENTION"),
         count("Archive Retention (Grace Period)", "ARCHRETENTION"),
-        plain("Changes Pending", "HAS_DRAFT", 8),
         plain("Last Update by (administrator)", "CHG_ADMIN", 30),
         time("Last Update Date/Time", "CHG_TIME"),
+        plain("Changes Pending", "HAS_DRAFT", 8),
     ],
     ..report(
         &view::DOMAINS,
         &[
             plain("Policy Domain Name", "DOMAIN_NAME", 14),
+            plain("Activated Policy Set", "SET_LAST_ACTIVATED", 14),
             plain("Activated Default Mgmt Class", "DEFMGMTCLASS", 14),
             count("Number of Registered Nodes", "NUM_NODES"),
-            plain("Changes Pending", "HAS_DRAFT", 8),
             plain("Description", "DESCRIPTION", 20),
+            plain("Changes Pending", "HAS_DRAFT", 8),
         ],
         "DOMAIN_NAME",
     )

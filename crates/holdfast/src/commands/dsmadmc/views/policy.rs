@@ -6,7 +6,8 @@ use dsm::admin::view::{Table, Value};
 use super::cell::optional_time;
 use crate::error::CommandError;
 
-/// Name of the copy group of each class, and of the set that holds the draft.
+/// Name of the copy group of each class, and of the set that holds the draft. Activation makes a
+/// copy of this set active.
 const STANDARD: &str = "STANDARD";
 const ACTIVE: &str = "ACTIVE";
 
@@ -27,6 +28,7 @@ pub(super) fn domains(table: &mut Table, admin: &mut Admin) -> Result<(), Comman
     for domain in admin.domains(None)? {
         table.add([
             ("DOMAIN_NAME", domain.name.into()),
+            ("SET_LAST_ACTIVATED", STANDARD.into()),
             ("DEFMGMTCLASS", domain.active.default_class.into()),
             ("NUM_NODES", domain.nodes.into()),
             ("BACKRETENTION", u64::from(domain.active.backup_grace_days).into()),

@@ -1,6 +1,7 @@
 //! The servers of the catalogue, the catalogue, and the administrators.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -16,6 +17,8 @@ pub(super) const INTERFACE: [u64; 4] = [8, 1, 0, 0];
 /// Files of a catalogue in the server's folder.
 const CATALOGUE: &str = "catalog.sqlite";
 const CATALOGUE_LOG: &str = "catalog.sqlite-wal";
+/// Length of the head of a file of SQLite.
+const SQLITE_HEAD_BYTES: usize = 100;
 
 pub(super) fn status(table: &mut Table, admin: &mut Admin) -> Result<(), CommandError> {
     for server in admin.servers()? {
@@ -68,6 +71,35 @@ impl Space {
     }
 }
 
+/// Pages of the file of the catalogue, as they were when the engine last emptied its log.
+struct Pages {
+    all: u64,
+    free: u64,
+}
+
+impl Pages {
+    /// Reads the numbers in the head of the file; `None` if the catalogue is in PostgreSQL.
+    fn of(folder: &Path) -> Option<Self> {
+        let mut file = File::open(folder.join(CATALOGUE)).ok()?;
+        let bytes = file.metadata().ok()?.len();
+        let mut head = [0; SQLITE_HEAD_BYTES];
+        file.read_exact(&mut head).ok()?;
+        Self::parse(bytes, &head)
+    }
+
+    /// Parses the head of a file of `bytes`.
+    fn parse(bytes: u64, head: &[u8; SQLITE_HEAD_BYTES]) -> Option<Self> {
+        // The largest size has no room in its field.
+        let page_bytes = match u16::from_be_bytes([head[16], head[17]]) {
+            1 => 1 << 16,
+            size => u64::from(size),
+        };
+        let free = u32::from_be_bytes([head[36], head[37], head[38], head[39]]);
+        let all = bytes.checked_div(page_bytes)?;
+        Some(Self { all, free: u64::from(free).min(all) })
+    }
+}
+
 /// Adds the log of the catalogue, which the engine empties by itself.
 pub(super) fn log(table: &mut Table, folder: &Path) {
     if let Some(space) = Space::of(folder, &[CATALOGUE_LOG]) {
@@ -90,11 +122,17 @@ pub(super) fn database(
     let newest = copies.first();
     let space = Space::of(folder, &[CATALOGUE, CATALOGUE_LOG]);
     let used = space.as_ref().map(|space| space.used).or(newest.map(|copy| copy.bytes));
+    let pages = Pages::of(folder);
+    let all_pages = pages.as_ref().map(|pages| pages.all);
     table.add([
         ("DATABASE_NAME", "CATALOGUE".into()),
         ("TOT_FILE_SYSTEM_MB", space.as_ref().map(|space| space.all >> 20).into()),
         ("USED_DB_SPACE_MB", used.map(|bytes| bytes >> 20).into()),
         ("FREE_SPACE_MB", space.as_ref().map(|space| space.free >> 20).into()),
+        ("TOTAL_PAGES", all_pages.into()),
+        ("USABLE_PAGES", all_pages.into()),
+        ("USED_PAGES", pages.as_ref().map(|pages| pages.all - pages.free).into()),
+        ("FREE_PAGES", pages.as_ref().map(|pages| pages.free).into()),
         ("PCT_UTILIZED", space.as_ref().map_or(Value::Missing, |space| space.percent().into())),
         ("LAST_BACKUP_DATE", newest.map_or(Value::Missing, |copy| time(copy.taken))),
         ("NUM_BACKUPS", (copies.len() as u64).into()),
@@ -129,4 +167,22 @@ pub(super) fn administrators(table: &mut Table, folder: &Path) -> Result<(), Com
         ]);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_counted_by_the_head_of_the_file() {
+        let mut head = [0; SQLITE_HEAD_BYTES];
+        assert!(Pages::parse(8192, &head).is_none(), "this is no file of SQLite");
+        head[16..18].copy_from_slice(&4096_u16.to_be_bytes());
+        head[36..40].copy_from_slice(&3_u32.to_be_bytes());
+        let pages = Pages::parse(10 * 4096, &head).expect("has pages");
+        assert_eq!((pages.all, pages.free), (10, 3));
+        head[16..18].copy_from_slice(&1_u16.to_be_bytes());
+        let pages = Pages::parse(2 << 16, &head).expect("has pages");
+        assert_eq!((pages.all, pages.free), (2, 2), "no more is free than there is");
+    }
 }
