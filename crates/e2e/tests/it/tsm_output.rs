@@ -7,12 +7,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use e2e::harness::{Outcome, start};
+use e2e::harness::{Outcome, Process, start};
+use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::fleet::eventually;
 use crate::scene::Scene;
 
 /// Lines whose numbers depend on the time that the work took, and on the compression.
-const VARYING: [&str; 12] = [
+const VARYING: [&str; 13] = [
     "File space:",
     "Total number of bytes processed:",
     "Total bytes before deduplication:",
@@ -25,7 +27,11 @@ const VARYING: [&str; 12] = [
     "Deduplication reduction:",
     "Total data reduction ratio:",
     "Elapsed processing time:",
+    "   Next Execution:",
 ];
+
+/// Words of `dsmcad` before the number of a process.
+const RUNS_AS: &str = " runs as process ";
 
 pub(crate) struct Golden {
     pub(crate) scene: Scene,
@@ -53,12 +59,29 @@ impl Golden {
     }
 
     fn dsmc(&mut self, words: &[&str]) -> Outcome {
+        self.run("dsmc", words)
+    }
+
+    /// Runs a program of the node, and adds its output.
+    fn run(&mut self, name: &str, words: &[&str]) -> Outcome {
+        let outcome = self.start(name, words).wait();
+        self.keep(name, words, &outcome);
+        outcome
+    }
+
+    fn start(&self, name: &str, words: &[&str]) -> Process {
         let option = format!("-optfile={}", self.options.display());
         let all = [&[option.as_str()], words].concat();
         let all: Vec<_> = all.into_iter().map(std::ffi::OsString::from).collect();
-        let outcome = start(&self.programs.join("dsmc"), &all, self.scene.node.home(), None).wait();
-        self.keep("dsmc", words, &outcome);
-        outcome
+        start(&self.programs.join(name), &all, self.scene.node.home(), None)
+    }
+
+    /// Waits until the server knows whether the agent of the node is connected.
+    #[track_caller]
+    fn await_agent(&self, is_connected: bool) {
+        let agent =
+            || self.scene.server.admin(&["node", "show", "anna"])["agent_connected"].clone();
+        assert!(eventually(|| agent() == is_connected), "{}", agent());
     }
 
     pub(crate) fn dsmadmc(&mut self, words: &[&str]) -> Outcome {
@@ -121,10 +144,31 @@ impl Golden {
         if let Some(label) = VARYING.iter().find(|label| line.starts_with(**label)) {
             return format!("{label} ...");
         }
+        if let Some((agent, _)) = line.split_once(RUNS_AS) {
+            return format!("{agent}{RUNS_AS}NUMBER.");
+        }
         // The width of a table of paths depends on the place of the test's files.
         let is_heading = line.starts_with("Name  ") && line.ends_with("Source");
         let is_of_paths = is_heading || line.starts_with("SCRATCH/");
         without_times(&without_numbers(&if is_of_paths { narrow(&line) } else { line }))
+    }
+}
+
+/// The agent that `dsmcad` has left in the background, until it is dropped.
+struct Background(Pid);
+
+impl Background {
+    /// Finds the agent by what `dsmcad` has said.
+    fn of(outcome: &Outcome) -> Self {
+        let (_, number) = outcome.stdout.trim().split_once(RUNS_AS).expect("a process");
+        let number = number.trim_end_matches('.').parse().expect("a number");
+        Self(Pid::from_raw(number).expect("a process"))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        kill_process_group(self.0, Signal::KILL).ok();
     }
 }
 
@@ -274,6 +318,53 @@ fn the_client_writes_what_it_has_always_written() {
     golden.dsmc(&["backup", "vm", "x"]).expect(&[12]);
     golden.dsmc(&["frobnicate"]).expect(&[12]);
     compare("dsmc.txt", &golden.text);
+}
+
+#[test]
+fn images_come_and_go_with_the_words_of_always() {
+    let mut golden = Golden::new();
+    let (disk, copy) = (golden.scene.scratch.join("disk"), golden.scene.scratch.join("copy"));
+    fs::write(&disk, [vec![7_u8; 3_000_000], vec![0; 97_152]].concat()).unwrap();
+    let (disk, copy) = (disk.to_str().unwrap(), copy.to_str().unwrap());
+    golden.dsmc(&["backup", "image", disk]).expect(&[0]);
+    golden.dsmc(&["query", "image"]).expect(&[0]);
+    golden.dsmc(&["query", "image", disk]).expect(&[0]);
+    golden.dsmc(&["query", "image", "/no/such/disk"]).expect(&[8]);
+    // It asks, and nobody answers.
+    golden.dsmc(&["restore", "image", disk, copy]).expect(&[12]);
+    golden.dsmc(&["restore", "image", disk, copy, "-noprompt"]).expect(&[0]);
+    golden
+        .dsmc(&["restore", "image", "/no/such/disk", copy, "-noprompt"])
+        .expect(&[12]);
+    golden.dsmc(&["restore", "image", disk]).expect(&[12]);
+    golden.dsmc(&["backup", "image", "/no/such/disk"]).expect(&[12]);
+    golden.dsmc(&["backup", "image"]).expect(&[12]);
+    compare("dsmc-image.txt", &golden.text);
+}
+
+#[test]
+fn schedules_are_followed_with_the_words_of_always() {
+    let mut golden = Golden::new();
+    let define = ["schedule", "define", "nightly", "--action", "incremental", "--time", "22:00"];
+    golden.scene.server.admin(&[&define[..], &["--zone", "UTC"]].concat());
+    golden
+        .scene
+        .server
+        .admin(&["schedule", "associate", "nightly", "--node", "anna"]);
+    golden.dsmc(&["query", "schedule"]).expect(&[0]);
+    golden.run("dsmcad", &["nonsense"]).expect(&[12]);
+    let background = Background::of(&golden.run("dsmcad", &[]).expect(&[0]));
+    golden.await_agent(true);
+    golden.run("dsmcad", &[]).expect(&[12]);
+    golden.dsmc(&["schedule"]).expect(&[12]);
+    drop(background);
+    golden.await_agent(false);
+    let scheduler = golden.start("dsmc", &["schedule"]);
+    golden.await_agent(true);
+    scheduler.signal(Signal::TERM);
+    let ended = scheduler.wait().expect(&[0]);
+    golden.keep("dsmc", &["schedule"], &ended);
+    compare("dsmc-schedule.txt", &golden.text);
 }
 
 #[test]

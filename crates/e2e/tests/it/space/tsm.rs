@@ -152,6 +152,18 @@ fn the_commands_write_what_they_have_always_written() {
     run("dsmmigfs", &["query", "/nowhere"]);
     run("dsmmigundelete", &[fs_name]);
     run("dsmrm", &["1"]);
+    run("dsmautomig", &[fs_name]);
+    run("dsmautomig", &[]);
+    run("dsmautomig", &["/nowhere"]);
+    run("dsmmigfs", &["update", fs_name, "-ht=95"]);
+    run("dsmmigfs", &["update", fs_name, "-ht=1", "-lt=0"]);
+    run("dsmmigfs", &["add", "/nowhere"]);
+    run("dsmmigfs", &["add"]);
+    run("dsmmigfs", &["stop"]);
+    run("dsmmigfs", &["frobnicate"]);
+    run("dsmmigfs", &["remove", "/nowhere"]);
+    run("dsmmigfs", &["remove", fs_name]);
+    run("dsmmigfs", &["query"]);
     crate::tsm_output::compare("space.txt", &text);
 }
 
