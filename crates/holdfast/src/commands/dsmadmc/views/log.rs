@@ -184,7 +184,7 @@ const BACKED_UP: ReportLine = ("ANE4954I", "Total number of objects backed up", 
 /// Takes the place of [`BACKED_UP`] in the report of an archive.
 const ARCHIVED: ReportLine = ("ANE4953I", "Total number of objects archived", "backed_up");
 /// Lines of TSM's report, with the numbers that monitoring programs look for.
-const COUNTS: [ReportLine; 10] = [
+const COUNTS: [ReportLine; 11] = [
     ("ANE4952I", "Total number of objects inspected", "inspected"),
     BACKED_UP,
     ("ANE4955I", "Total number of objects restored", "restored"),
@@ -195,11 +195,36 @@ const COUNTS: [ReportLine; 10] = [
     ("ANE4959I", "Total number of objects failed", "failed"),
     ("ANE4197I", "Total number of objects encrypted", "encrypted"),
     ("ANE4914I", "Total number of objects grew", "grew"),
+    ("ANE4916I", "Total number of retries", "retries"),
 ];
 const BYTES: [ReportLine; 2] = [
     ("ANE4977I", "Total number of bytes inspected", "bytes_inspected"),
     ("ANE4961I", "Total number of bytes transferred", "bytes_transferred"),
 ];
+/// Times, rates and ratios, each with its form.
+const FIGURES: [(ReportLine, fn(f64) -> String); 5] = [
+    (("ANE4963I", "Data transfer time", "data_transfer_secs"), secs),
+    (("ANE4966I", "Network data transfer rate", "network_rate_kb_per_sec"), rate),
+    (("ANE4967I", "Aggregate data transfer rate", "aggregate_rate_kb_per_sec"), rate),
+    (("ANE4968I", "Objects compressed by", "compressed_percent"), whole_percent),
+    (("ANE4976I", "Total data reduction ratio", "total_reduction_percent"), percent),
+];
+
+fn secs(number: f64) -> String {
+    format!("{} sec", quantity::hundredths(number))
+}
+
+fn rate(number: f64) -> String {
+    format!("{} KB/sec", quantity::hundredths(number))
+}
+
+fn whole_percent(number: f64) -> String {
+    quantity::percent(number, 0)
+}
+
+fn percent(number: f64) -> String {
+    quantity::percent(number, 2)
+}
 
 fn of_report(event: &ScheduledEvent, node: &str, at: ServerTime) -> Vec<Entry> {
     let source = format!("(Session: {}, Node: {node})", event.number);
@@ -241,7 +266,10 @@ fn lines_of_report(
         |each: &ReportLine| if is_archive && *each == BACKED_UP { ARCHIVED } else { *each };
     let counts = COUNTS.iter().filter_map(|each| line(&of_kind(each), quantity::count));
     let bytes = BYTES.iter().filter_map(|each| line(each, quantity::bytes_with_unit));
-    let mut entries: Vec<Entry> = counts.chain(bytes).collect();
+    let figures = FIGURES.iter().filter_map(|((message, text, key), shown)| {
+        Some(entry(message, text, shown(report[*key].as_f64()?)))
+    });
+    let mut entries: Vec<Entry> = counts.chain(bytes).chain(figures).collect();
     if !entries.is_empty() {
         let micros = u64::try_from(ended.0.saturating_sub(started.0)).unwrap_or_default();
         let time = quantity::clock(Duration::from_micros(micros));
@@ -307,6 +335,30 @@ mod tests {
         let backup = r#"{"command": "backup", "inspected": 3, "backed_up": 2}"#;
         assert_eq!(numbers(backup), ["ANE4952I", "ANE4954I", "ANE4964I"]);
         assert_eq!(numbers(r#"{"command": "restore", "restored": 2}"#), ["ANE4955I", "ANE4964I"]);
+    }
+
+    #[test]
+    fn times_rates_and_ratios_have_numbers_and_units() {
+        let session = r#"{"command": "backup", "retries": 2, "data_transfer_secs": 6982.41,
+            "network_rate_kb_per_sec": 25740.56, "aggregate_rate_kb_per_sec": null,
+            "compressed_percent": 36.7, "total_reduction_percent": 60.88}"#;
+        let entries = of_event(&event("completed", Some(0), session), "STANDARD");
+        let shown = |entry: &Entry| {
+            let text = entry.text.trim_start_matches("(Session: 7, Node: ANNA) ");
+            format!("{} {text}", entry.number.unwrap_or("none"))
+        };
+        let shown: Vec<String> = entries.iter().skip(1).map(shown).collect();
+        assert_eq!(
+            shown,
+            [
+                "ANE4916I Total number of retries: 2",
+                "ANE4963I Data transfer time: 6,982.41 sec",
+                "ANE4966I Network data transfer rate: 25,740.56 KB/sec",
+                "ANE4968I Objects compressed by: 37%",
+                "ANE4976I Total data reduction ratio: 60.88%",
+                "ANE4964I Elapsed processing time: 01:00:00",
+            ]
+        );
     }
 
     #[test]
