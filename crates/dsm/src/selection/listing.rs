@@ -72,8 +72,36 @@ fn function(suffix: &str) -> &'static str {
     }
 }
 
-/// Returns the line of a statement that the option set `set` of the server gives the node.
-pub fn listed_of_server(set: &str, rule: &Rule) -> ListedStatement {
+/// Returns the lines of the statements that the option set `set` of the server gives the node. The
+/// two that a plain exclude of TSM becomes are one line, as such a statement of the node is.
+pub fn listed_of_server<'r>(
+    set: &str,
+    rules: impl IntoIterator<Item = &'r Rule>,
+) -> Vec<ListedStatement> {
+    let mut lines = Vec::new();
+    let mut rules = rules.into_iter().peekable();
+    while let Some(rule) = rules.next() {
+        let mut line = listed_rule(set, rule);
+        if rules.next_if(|next| are_of_plain_exclude(rule, next)).is_some() {
+            line.function = "All";
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// Returns true if a plain exclude of TSM becomes these two rules.
+fn are_of_plain_exclude(first: &Rule, second: &Rule) -> bool {
+    match (first, second) {
+        (
+            Rule::Exclude { pattern, operation: Operation::Backup, symlinks_only: false },
+            Rule::Treat { pattern: same, treatment: Treatment::SpaceManagement, is_on: false },
+        ) => pattern == same,
+        _ => false,
+    }
+}
+
+fn listed_rule(set: &str, rule: &Rule) -> ListedStatement {
     let text = |pattern: &Pattern| model::escaped(pattern.as_bytes());
     let (includes, function, pattern) = match rule {
         Rule::ExcludeAny(pattern) => (false, "All", text(pattern)),

@@ -24,13 +24,11 @@ fn the_listing_has_the_order_of_the_look_up() {
         ]
     );
     // Statements of the server stand below those of the node, and are looked at before them.
-    let text = b"exclude.fstype nfs\nexclude.tag x\nexclude /s\ninclude.compression /t";
+    let text = b"exclude.fstype nfs\nexclude.tag x\nexclude /s\ninclude.compression /t\n\
+        exclude /p\nexclude.spacemgmt /p\nexclude /q\nexclude.spacemgmt /r";
     let source = |line| Source::OptionSet { name: "SET".to_owned(), line };
-    let of_server: Vec<_> = policy::statement::parse_list(text, source)
-        .expect("a list")
-        .iter()
-        .map(|one| listed_of_server("SET", &one.rule))
-        .collect();
+    let statements = policy::statement::parse_list(text, source).expect("a list");
+    let of_server = listed_of_server("SET", statements.iter().map(|one| &one.rule));
     assert_eq!(of_server[0].source, "Server (SET)");
     assert_eq!(
         shown(&of_server),
@@ -40,6 +38,9 @@ fn the_listing_has_the_order_of_the_look_up() {
             "Excl Tag x",
             "Excl Directory /d2",
             "Excl Directory /d1",
+            "Excl HSM /r",
+            "Excl Backup /q",
+            "Excl All /p",
             "Incl Compress /t",
             "Excl Backup /s",
             "Incl All /b/*",

@@ -322,7 +322,7 @@ fn of_server(client: &Client) -> Result<Vec<ListedStatement>, CommandError> {
     let source = |line| Source::OptionSet { name: set.name.clone(), line };
     let statements = statement::parse_list(&set.text, source)
         .map_err(|error| CommandError::new(error.to_string()))?;
-    Ok(statements.iter().map(|one| listed_of_server(&set.name, &one.rule)).collect())
+    Ok(listed_of_server(&set.name, statements.iter().map(|one| &one.rule)))
 }
 
 fn options(session: &mut Session<'_>) -> Result<u8, CommandError> {
