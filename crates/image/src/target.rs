@@ -30,8 +30,8 @@ pub struct Target {
 
 impl Target {
     /// Opens the target of an image of `bytes` bytes. A device or an existing file is a target only
-    /// if nobody uses it and the user has confirmed it, and a device only if it is large enough. A
-    /// file is replaced as a whole, whatever its size.
+    /// if it is large enough, if nobody uses it, and if the user has confirmed it. An empty file is
+    /// large enough: it has nothing to lose. A file is replaced as a whole.
     pub fn open(path: &Path, bytes: u64, is_confirmed: bool) -> Result<Self, ImageError> {
         let failed = |error| ImageError::file("write", path, error);
         let stat = match std::fs::metadata(path) {
@@ -50,8 +50,12 @@ impl Target {
         if let Some(device) = used_device_of(path) {
             return Err(ImageError::BehindUsed { path: path.to_owned(), device });
         }
+        let has = stat.len();
+        if has > 0 && has < bytes {
+            return Err(ImageError::TooSmall { path: path.to_owned(), has, needed: bytes });
+        }
         if !is_confirmed {
-            let content = content(path, stat.len());
+            let content = content(path, has);
             return Err(ImageError::Unconfirmed { path: path.to_owned(), content });
         }
         // A symbolic link goes on leading to the file.
