@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use policy::settings::{Value, find};
+use policy::settings::{Kind, Value, find};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 /// Reads the size of the setting `name`. A text with a unit means what it means in an option set.
@@ -37,8 +37,12 @@ impl Visitor<'_> for SizeVisitor {
         if let Ok(number) = text.parse() {
             return Ok(number);
         }
-        let setting = find(self.name).expect("a setting");
-        match setting.kind.parse(text).map_err(E::custom)? {
+        let kind = match find(self.name).expect("a setting").kind {
+            // Numbers without a unit are bytes here, and not KiB as on the command line.
+            Kind::Size { min, max, most, .. } => Kind::Size { unit: 1, min, max, most },
+            kind => kind,
+        };
+        match kind.parse(text).map_err(E::custom)? {
             Value::Number(number) => Ok(number),
             other => unreachable!("{} is a size, not {other:?}", self.name),
         }

@@ -133,14 +133,14 @@ pub struct Tuning {
     /// True to send grants in place of chunks that the server already has.
     #[schemars(extend("default" = DEDUPLICATION))]
     pub deduplication: Option<bool>,
-    /// Number of sent bytes after which a transaction ends, or a size such as `64M`.
+    /// Number of sent bytes after which a transaction ends, or a size such as `"64M"`.
     #[serde(deserialize_with = "transaction_size")]
     #[schemars(extend("default" = TRANSACTION_BYTES))]
     pub transaction_bytes: Option<u64>,
     /// Number of objects after which a transaction ends.
     #[schemars(extend("default" = TRANSACTION_OBJECTS))]
     pub transaction_objects: Option<u32>,
-    /// Size of the connection's buffers in the kernel, for each direction, as in `4M`; at least
+    /// Size of the connection's buffers in the kernel, for each direction, as in `"4M"`; at least
     /// 65536.
     #[serde(deserialize_with = "socket_buffer")]
     #[schemars(extend("x-default" = "chosen by the kernel"))]
@@ -267,6 +267,7 @@ mod tests {
             "transaction_bytes = true",
             "transaction_bytes = \"many\"",
             "transaction_bytes = \"64K\"",
+            "transaction_bytes = \"2000.5\"",
             "transaction_bytes = \"33G\"",
             "socket_buffer_bytes = \"63K\"",
             "socket_buffer_bytes = \"4G\"",

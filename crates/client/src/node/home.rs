@@ -41,7 +41,7 @@ pub(crate) struct ClientConfig {
     pub(crate) server: String,
     /// Name of the node at the server, for people. The server reads the name from the certificate.
     pub(crate) node: String,
-    /// Maximum size of the deduplication cache, in megabytes, or a size such as `1G`.
+    /// Maximum size of the deduplication cache, in megabytes, or a size such as `"1G"`.
     #[serde(default = "default_cache_megabytes", skip_serializing_if = "is_default_cache")]
     #[serde(deserialize_with = "cache_megabytes")]
     #[schemars(extend("default" = default_cache_megabytes()))]
@@ -140,7 +140,7 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub(crate) skip_errors: Option<bool>,
-    /// Maximum number of bytes that are read in a second from each disk for an image, as in `50M`.
+    /// Maximum number of bytes that are read in a second from each disk for an image, as in `"50M"`.
     #[serde(default, deserialize_with = "image_rate", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-unit" = "bytes", "x-default" = "no limit"))]
     pub(crate) image_rate: Option<u64>,

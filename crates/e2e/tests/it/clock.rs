@@ -45,7 +45,7 @@ fn a_clock_that_jumps_by_40_days_expires_nothing_until_it_is_confirmed() {
     set_clock(&mut scene, 40);
     for options in [&[][..], &["--all"], &["--node", &scene.node.name]] {
         let refused = expire(&scene, options).expect(&[12]);
-        refused.says("set 40 days ahead").says("would expire").says("--confirm");
+        refused.says("set 40 days ahead").says("would expire").says("--confirm'");
     }
     // Folders above the tree belong to all tests, so they may have versions that expire too.
     let due = expire(&scene, &["--dry-run"]).expect(&[0]).json()["expired"].as_u64();

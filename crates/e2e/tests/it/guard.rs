@@ -24,7 +24,7 @@ fn emptied_tree_expires_nothing_until_it_is_confirmed() {
         "the warning should name the expiry that it refuses: {refused}"
     );
     assert!(
-        message.contains("--confirm"),
+        message.contains("--confirm") && !message.contains("--confirm-"),
         "the warning should name the option that confirms: {refused}"
     );
     assert_eq!(

@@ -486,7 +486,10 @@ mod tests {
     #[test]
     fn a_default_that_is_a_value_is_valid() {
         for setting in &SETTINGS {
-            if matches!(setting.kind, Kind::YesNo | Kind::Word(_) | Kind::Number { .. }) {
+            if matches!(
+                setting.kind,
+                Kind::YesNo | Kind::Word(_) | Kind::Number { .. } | Kind::Megabytes { .. }
+            ) {
                 let value = setting.kind.parse(setting.default);
                 let is_described = setting.default.contains(' ');
                 assert!(is_described || value.is_ok(), "{}", setting.name);

@@ -96,7 +96,8 @@ fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
 /// Empties the volumes of the pools whose share of dead data is at least `dead_percent`; 0 stands
 /// for the share in the settings of each pool. Volumes with the least live data come first.
 ///
-/// If volumes are `named`, no other is emptied, and it is an error if one of them is not due.
+/// If volumes are `named`, no other is emptied, and it is an error if one of them holds needed data
+/// and is not due. Nothing is done for one that holds none, or is not of these pools.
 pub(crate) fn reclaim(
     store: &Arc<Store>,
     pools: &[PoolRow],
@@ -148,7 +149,11 @@ fn reason_to_stay(row: &VolumeRow, alive: u64, percent: u8) -> Option<String> {
     let is_due = dead * 100 >= written * u128::from(percent) && percent < 100;
     (!is_due).then(|| {
         let share = dead * 100 / written.max(1);
-        format!("has {share} % dead data, and is emptied from {percent} % on; {move_it}")
+        let rule = match percent {
+            100.. => "a limit of 100 % empties none".to_owned(),
+            _ => format!("is emptied from {percent} % on"),
+        };
+        format!("has {share} % dead data, and {rule}; {move_it}")
     })
 }
 

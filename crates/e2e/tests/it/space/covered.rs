@@ -126,7 +126,7 @@ fn most_copies_are_released_only_if_it_is_confirmed() {
     check(None, 8, [1, 0, FILES]);
     let fs_path = space.fs();
     let text = space.node().run(&["hsm", "reconcile", fs_path.to_str().unwrap()]).expect(&[8]);
-    text.says("20 of 21 copies").says("--confirm");
+    text.says("20 of 21 copies").says("reconcile --confirm'");
     check(Some("--confirm"), 0, [1, FILES, 0]);
     check(None, 0, [1, 0, 0]);
     assert!(fs::read(kept).unwrap() == noise(99, MIB));

@@ -255,7 +255,8 @@ fn reclamation(args: ReclaimArgs, admin: &mut Admin) -> Result<VolumeTask, Comma
             }
             let message = format!("there is no pool and no volume {name}");
             let hint = "'holdfast admin pool list' and 'holdfast admin volume list' show all";
-            return Err(CommandError::new(message).with_hint(hint));
+            let error = client::ClientError::new(ErrorKind::NotFound, message);
+            return Err(CommandError::from(error).with_hint(hint));
         }
     }
     Ok(of(None, VolumeList { library, names: vec![name] }))
