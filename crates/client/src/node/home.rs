@@ -140,7 +140,8 @@ pub(crate) struct ClientConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = false))]
     pub(crate) skip_errors: Option<bool>,
-    /// Maximum number of bytes that are read in a second from each disk for an image, as in `"50M"`.
+    /// Maximum number of bytes that are read in a second from each disk for an image, such as
+    /// `"50M"`.
     #[serde(default, deserialize_with = "image_rate", skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-unit" = "bytes", "x-default" = "no limit"))]
     pub(crate) image_rate: Option<u64>,

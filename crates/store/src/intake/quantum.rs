@@ -71,8 +71,8 @@ pub fn take_in(
     stored
 }
 
-/// Fails if the payload of the record is longer than its data. Such a payload has parts that open to
-/// nothing. They would fill the pool, while the limit of the node's domain counts the data.
+/// Fails if the payload of the record is longer than its data. Such a payload has parts that open
+/// to nothing. They would fill the pool, while the limit of the node's domain counts the data.
 fn check_payload(record: &[u8]) -> Result<(), StoreError> {
     let header = Header::decode(record).map_err(StoreError::malformed)?;
     if header.payload_bytes > header.raw_bytes {

@@ -122,12 +122,13 @@ fn a_target_that_is_too_small_is_refused_before_it_is_confirmed() {
         refused.says("335543808 bytes").says("the image has 335544320");
     }
     drop(target);
-    // The image of a larger disk was not meant for a smaller file. An empty one has nothing to lose.
+    // The image of a larger disk was not meant for a smaller file.
     for options in [&[][..], &["--confirm"]] {
         let refused = restore(&scene, &device.0, &small, options).expect(&[12]);
         refused.says("335543808 bytes").says("the image has 335544320");
     }
     assert_eq!(small.metadata().unwrap().len(), DISK_BYTES - 512);
+    // An empty one has nothing to lose.
     File::create(&small).unwrap();
     restore(&scene, &device.0, &small, &["--confirm"]).expect(&[0]);
     assert_eq!(small.metadata().unwrap().len(), DISK_BYTES);

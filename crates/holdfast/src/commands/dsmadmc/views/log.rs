@@ -201,8 +201,11 @@ const BYTES: [ReportLine; 2] = [
     ("ANE4977I", "Total number of bytes inspected", "bytes_inspected"),
     ("ANE4961I", "Total number of bytes transferred", "bytes_transferred"),
 ];
+/// Returns a figure of a report as its line has it.
+type Form = fn(f64) -> String;
+
 /// Times, rates and ratios, each with its form.
-const FIGURES: [(ReportLine, fn(f64) -> String); 5] = [
+const FIGURES: [(ReportLine, Form); 5] = [
     (("ANE4963I", "Data transfer time", "data_transfer_secs"), secs),
     (("ANE4966I", "Network data transfer rate", "network_rate_kb_per_sec"), rate),
     (("ANE4967I", "Aggregate data transfer rate", "aggregate_rate_kb_per_sec"), rate),
