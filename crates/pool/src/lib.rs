@@ -8,6 +8,7 @@
 //! | packs in buckets of object stores | `storage/bucket.rs`, [`Bucket`] and its module |
 //! | packs on volumes | `storage/shelf.rs`, [`Shelf`] |
 //! | open packs, to which quanta are appended | `open.rs` |
+//! | packs of one number in two pools | `namesakes.rs` |
 //! | errors of disks | `disk.rs` |
 //! | space that new data may not use | `reserve.rs` |
 //!
@@ -24,6 +25,7 @@ mod hold;
 mod layout;
 mod mark;
 mod member;
+mod namesakes;
 mod numbers;
 mod open;
 mod owner;
@@ -49,6 +51,7 @@ pub use numbers::{NumberSource, Numbers};
 pub use owner::Owner;
 pub use pack::{Filler, PACK_BYTES, PACK_CHUNKS, PackNews, PackRecord, SealedPack};
 pub use pools::fleet::PackLimits;
+pub use pools::presence::Arrivals;
 pub use pools::volumes::PackReader;
 pub use pools::{Inventory, Pools};
 pub use reserve::{Purpose, Reserve};

@@ -14,16 +14,18 @@
 //!    crash were never synced.
 //! 4. A pack that failed to sync takes no more quanta, and none of its unsynced places is served.
 //! 5. A pack leaves a pool only once it is whole and durable in another, or nothing names it.
+//! 6. A pool takes part in reads and writes only after its packs have been examined: no pack in it
+//!    waits for the end of a dead server's work, and none has the number of another pack.
 //!
-//! Locks: `syncing` is taken before `state`. While `state` is held, only those methods of a storage
-//! are called whose comments allow it.
+//! Locks: `refreshing` and `syncing` are taken before `state`. While `state` is held, only those
+//! methods of a storage are called whose comments allow it.
 
 mod append;
 mod failed;
 mod files;
 pub(crate) mod fleet;
 mod locks;
-mod presence;
+pub(crate) mod presence;
 mod put;
 mod read;
 mod sync;
@@ -39,6 +41,7 @@ use sys::lock::{Mutex, MutexGuard};
 use crate::disk;
 use crate::error::{AppendError, ReadError};
 use crate::member::{Member, Usage};
+use crate::namesakes;
 use crate::numbers::Numbers;
 use crate::pack::{PackNews, PackRecord, SealedPack};
 use crate::reserve::{Purpose, Reserve};
@@ -47,7 +50,7 @@ use crate::state::State;
 use crate::storage::{Distance, PackStorage, Recovery};
 use crate::table::DigestOf;
 
-/// Packs that [`Pools::open`] found.
+/// Packs that were found in pools when these were opened.
 #[derive(Debug, Default)]
 pub struct Inventory {
     /// Sealed packs in ascending order. Their tables are read on demand.
@@ -66,6 +69,9 @@ pub struct Pools {
     state: Mutex<State>,
     /// Lock of the running sync. A caller that waits for it may find its quanta synced already.
     syncing: Mutex<()>,
+    /// Lock for taking in pools that are defined anew or have come back. Without it, one thread
+    /// would examine packs that another has begun to fill.
+    refreshing: Mutex<()>,
 }
 
 impl Pools {
@@ -81,7 +87,7 @@ impl Pools {
     ) -> io::Result<(Self, Inventory)> {
         let digest_of: DigestOf = Box::new(digest_of);
         let mut inventory = Inventory::default();
-        let mut members = BTreeMap::new();
+        let mut members: BTreeMap<PoolId, Member> = BTreeMap::new();
         for spec in specs {
             let mut member = match open_member(spec, records) {
                 Ok(member) => member,
@@ -93,17 +99,22 @@ impl Pools {
                     Member::away(spec.clone())
                 }
             };
-            if member.is_primary() {
-                inventory.examine(&mut member, records, &digest_of);
+            let found = namesakes::list(&member, members.values());
+            for (pool, pack) in namesakes::settle(&mut member, &found, records, &digest_of) {
+                members.get_mut(&pool).expect("it was opened before").remove(pack);
             }
             assert!(members.insert(spec.id, member).is_none(), "two pools have one id");
+        }
+        for member in members.values_mut().filter(|member| member.is_primary()) {
+            inventory.examine(member, records, &digest_of, &BTreeMap::new());
         }
         inventory.sealed.sort_unstable();
         inventory.sealed.dedup();
         let packs = members.values().flat_map(|member| member.packs().keys());
         inventory.last = packs.max().copied();
         let state = Mutex::new(State::new(numbers, members));
-        Ok((Self { digest_of, state, syncing: Mutex::new(()) }, inventory))
+        let pools = Self { digest_of, state, syncing: Mutex::new(()), refreshing: Mutex::new(()) };
+        Ok((pools, inventory))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -305,14 +316,17 @@ pub(crate) fn open_member(
 
 impl Inventory {
     /// Examines the packs of a primary pool, and recovers the packs that their server left open.
+    /// The packs of `own` are left: this process has not finished them itself.
     fn examine(
         &mut self,
         member: &mut Member,
         records: &BTreeMap<PackNumber, PackRecord>,
         digest_of: &DigestOf,
+        own: &BTreeMap<PackNumber, PoolId>,
     ) {
         assert!(member.is_primary(), "a copy pool has no open packs");
-        let packs: Vec<PackNumber> = member.packs().keys().copied().collect();
+        let packs = member.packs().keys().copied();
+        let packs: Vec<PackNumber> = packs.filter(|pack| !own.contains_key(pack)).collect();
         for pack in packs {
             let record = records.get(&pack).copied().unwrap_or_default();
             match member.storage.recover(pack, record, digest_of) {

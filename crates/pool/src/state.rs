@@ -188,6 +188,15 @@ impl State {
             || self.given_up.contains_key(&pack)
     }
 
+    /// Returns the packs that this process has made and that have no footer yet, with their pools.
+    pub(crate) fn unfinished(&self) -> BTreeMap<PackNumber, PoolId> {
+        let open = self.open.values().chain(&self.sealing);
+        let open = open.map(|open| (open.number(), open.pool()));
+        let closing = self.being_sealed.iter().map(|(pack, closing)| (*pack, closing.pool));
+        let failed = self.failed.iter().map(|(pack, failed)| (*pack, failed.pool));
+        open.chain(closing).chain(failed).collect()
+    }
+
     /// Gives up the pack: nothing is appended to it any more. Everything in it that was not durable
     /// is lost and is not served.
     pub(crate) fn give_up(&mut self, pack: PackNumber) {

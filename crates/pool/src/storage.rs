@@ -155,6 +155,12 @@ pub(crate) trait PackStorage: Send + Sync {
     /// Removes a sealed pack durably, if it exists.
     fn remove(&self, pack: PackNumber) -> io::Result<()>;
 
+    /// Gives the file of a pack a name that no pack has, durably. A storage whose packs are not
+    /// files of a folder does not do this.
+    fn set_aside(&self, _pack: PackNumber) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Returns the time at which the pack arrived, by the clock of the machine that wrote it.
     fn arrival(&self, pack: PackNumber) -> io::Result<SystemTime>;
 

@@ -11,6 +11,7 @@ pub(crate) mod known_copies;
 mod node_clocks;
 mod presence;
 mod rebuild;
+mod returned;
 mod room;
 pub(crate) mod trusted_time;
 mod users;
@@ -82,6 +83,8 @@ pub struct Store {
     /// Openers that no thread uses at present.
     openers: Mutex<Vec<Opener>>,
     index: DerivedIndex,
+    /// The last pack up to which the index was complete when the server opened.
+    indexed_to: PackNumber,
     sealed_since_flush: AtomicU64,
     claims: Arc<Claims>,
     /// Packs that this server could not recover when it opened. The next start tries again.
@@ -218,6 +221,7 @@ impl Store {
             secrets,
             openers: Mutex::default(),
             index,
+            indexed_to: complete_to,
             sealed_since_flush: AtomicU64::new(0),
             claims: Arc::new(Claims::new(fleet.clone())),
             unrecovered: opened.damaged.iter().map(|(pack, _)| *pack).collect(),
@@ -243,6 +247,7 @@ impl Store {
         store.settle_unknown(&mut opened, &catalog_packs)?;
         store.complete_index(&opened, complete_to);
         store.record_packs(&opened, &catalog_packs)?;
+        store.leave_out_numbers()?;
         Ok(store)
     }
 
@@ -378,18 +383,9 @@ impl Store {
     /// Adds the packs that the catalogue does not know to the catalogue. Records its open packs as
     /// sealed.
     fn record_packs(&self, opened: &pool::Inventory, rows: &[PackRow]) -> Result<(), OpenError> {
-        let row = |table: &format::pack::Table, bytes| {
-            Write::PutPack(PackRow {
-                number: table.pack,
-                domain: table.domain,
-                state: PackState::Sealed,
-                bytes,
-                node: None,
-            })
-        };
         let recovered = opened.recovered.iter();
         let mut writes: Vec<Write> =
-            recovered.map(|found| row(&found.table, found.bytes)).collect();
+            recovered.map(|found| sealed_row(&found.table, found.bytes)).collect();
         // An earlier process sealed these packs, but ended before it could record them.
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
         let is_condemned = |pack: &PackNumber| self.condemned().packs.contains_key(pack);
@@ -398,7 +394,7 @@ impl Store {
         let open = rows.iter().filter(|row| row.state == PackState::Open).map(|row| row.number);
         for pack in open.chain(unknown) {
             if let Ok((table, bytes)) = self.pools.closed(pack) {
-                writes.push(row(&table, bytes));
+                writes.push(sealed_row(&table, bytes));
             }
         }
         Ok(self.catalog.commit(writes)?)
@@ -696,6 +692,12 @@ fn fetch_index(pools: &Pools, folder: &Path) {
         // The server reads the tables of the packs instead.
         Err(error) => tracing::warn!(%error, "the chunk index cannot be fetched"),
     }
+}
+
+/// Returns the write that records a sealed pack.
+fn sealed_row(table: &format::pack::Table, bytes: u64) -> Write {
+    let (number, domain, state) = (table.pack, table.domain, PackState::Sealed);
+    Write::PutPack(PackRow { number, domain, state, bytes, node: None })
 }
 
 fn log_damage(opened: &pool::Inventory) {

@@ -308,6 +308,37 @@ fn a_disk_with_copies_can_be_taken_away_while_the_server_runs() {
     scene.compare("out");
 }
 
+/// Packs that a killed server had left open were sealed by the next start alone. If their disk came
+/// back later, an audit called them damaged, and no copy pool got them.
+#[test]
+fn packs_of_a_killed_server_are_sealed_when_their_disk_is_back() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    let next = scene.add_pool("NEXT", &[]);
+    let copies = scene.add_pool("COPIES", &["--copy"]);
+    scene.server.admin(&["pool", "set", "PRIMARY", "--next", "NEXT"]);
+    scene.backup();
+    scene.server.kill9();
+    let away = scene.scratch.join("unmounted");
+    fs::rename(scene.primary(), &away).unwrap();
+    fs::create_dir(scene.primary()).unwrap();
+    scene.server.restart();
+    plant_files(&scene.tree.join("more"), FILES, FILE_BYTES, 2);
+    scene.backup();
+    assert!(packs(&scene.primary()).is_empty() && !packs(&next).is_empty());
+    fs::remove_dir(scene.primary()).unwrap();
+    fs::rename(&away, scene.primary()).unwrap();
+    // An audit looks first which pools are there.
+    let audit = scene.server.admin(&["audit", "--data"]);
+    assert_eq!(audit["damages"], Value::Array(vec![]), "{audit}");
+    scene.server.admin(&["pool", "copy"]);
+    assert_eq!(packs(&copies).len(), packs(&scene.primary()).len() + packs(&next).len());
+    scene.compare("out");
+}
+
 #[test]
 fn pools_are_refused_where_they_would_lose_something() {
     if !e2e::harness::is_in_folders() {

@@ -6,10 +6,21 @@ use std::io;
 
 use model::{PackNumber, PoolId};
 
-use super::{Pools, open_member};
+use super::{Inventory, Pools, open_member};
 use crate::disk;
+use crate::member::Member;
+use crate::namesakes;
+use crate::pack::PackRecord;
 use crate::spec::PoolSpec;
-use crate::storage::Presence;
+use crate::storage::{Distance, Presence};
+
+/// Pools that have come back.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    pub pools: Vec<PoolId>,
+    /// Packs that were found in those of them that are primary pools in folders.
+    pub found: Inventory,
+}
 
 impl Pools {
     /// Looks for a sealed pack in all available pools: somebody may have removed it or put it back
@@ -53,6 +64,7 @@ impl Pools {
     pub fn set(&self, specs: &[PoolSpec]) -> io::Result<()> {
         let ids: BTreeSet<PoolId> = specs.iter().map(|spec| spec.id).collect();
         assert_eq!(ids.len(), specs.len(), "two pools have one id");
+        let _turn = self.refreshing.lock();
         for spec in specs {
             let is_same_place =
                 |known: &PoolSpec| known.folder == spec.folder && known.mark == spec.mark;
@@ -75,23 +87,47 @@ impl Pools {
         Ok(())
     }
 
+    /// Returns the pools that were unavailable and are available again, until [`Pools::refresh`]
+    /// takes them in.
+    pub fn back(&self) -> BTreeSet<PoolId> {
+        let away: Vec<PoolSpec> = {
+            let state = self.state();
+            let away = state.members.values().filter(|member| !member.is_there);
+            away.map(|member| member.spec.clone()).collect()
+        };
+        let back = away.iter().filter(|spec| crate::spec::is_marked(spec));
+        back.map(|spec| spec.id).collect()
+    }
+
     /// Checks which pools have become available or unavailable, because a disk was mounted or
-    /// unmounted. Returns the pools that have become available. A pool that cannot be opened stays
-    /// as it was.
-    pub fn refresh(&self) -> Vec<PoolId> {
+    /// unmounted. Takes in pools of `back` only, which the caller has claimed: their packs are
+    /// examined as [`Pools::open`] does it, with the catalogue's `records` of packs. A pool that
+    /// cannot be opened stays as it was.
+    pub fn refresh(
+        &self,
+        back: &BTreeSet<PoolId>,
+        records: &BTreeMap<PackNumber, PackRecord>,
+    ) -> Arrivals {
+        let _turn = self.refreshing.lock();
         let before: Vec<(PoolSpec, bool)> = {
             let state = self.state();
             let members = state.members.values();
             members.map(|member| (member.spec.clone(), member.is_there)).collect()
         };
-        let mut come = Vec::new();
+        let mut arrivals = Arrivals::default();
         for (spec, was_there) in before {
-            if crate::spec::is_marked(&spec) == was_there {
+            let may_change = was_there || back.contains(&spec.id);
+            if !may_change || crate::spec::is_marked(&spec) == was_there {
                 continue;
             }
             match open_member(&spec, &BTreeMap::new()) {
-                Ok(now) => {
-                    come.extend(now.is_there.then_some(spec.id));
+                // The pool has changed once more. The next call decides.
+                Ok(now) if now.is_there == was_there => {}
+                Ok(mut now) => {
+                    if now.is_there {
+                        self.examine_again(&mut now, records, &mut arrivals.found);
+                        arrivals.pools.push(spec.id);
+                    }
                     self.state().admit(now);
                 }
                 Err(error) => {
@@ -101,7 +137,64 @@ impl Pools {
                 }
             }
         }
-        come
+        arrivals.found.sealed.sort_unstable();
+        arrivals.found.sealed.dedup();
+        arrivals
+    }
+
+    /// Examines the packs of a pool in a folder that has come back, before anybody uses them.
+    fn examine_again(
+        &self,
+        member: &mut Member,
+        records: &BTreeMap<PackNumber, PackRecord>,
+        found: &mut Inventory,
+    ) {
+        if !member.is_primary() || member.storage.distance() != Distance::Disk {
+            return;
+        }
+        let (own, mut namesakes) = {
+            let mut state = self.state();
+            let last = member.packs().keys().next_back().copied();
+            found.last = found.last.max(last);
+            // No pack that is made from now on has the number of a pack that came back.
+            if let Some(last) = last {
+                state.numbers.pass(last);
+            }
+            (state.unfinished(), namesakes::list(member, state.members.values()))
+        };
+        // Both this process and an earlier one have made a pack of this number.
+        let is_foreign =
+            |pack: &PackNumber, pool: &PoolId| *pool != member.id() && member.has(*pack);
+        let foreign = own.iter().filter(|(pack, pool)| is_foreign(pack, pool));
+        let foreign: Vec<PackNumber> = foreign.map(|(pack, _)| *pack).collect();
+        for pack in foreign {
+            namesakes::set_aside(&*member.storage, pack);
+            member.remove(pack);
+        }
+        namesakes.retain(|namesake| !own.contains_key(&namesake.pack));
+        for (pool, pack) in namesakes::settle(member, &namesakes, records, &self.digest_of) {
+            let mut state = self.state();
+            state.forget(pool, pack);
+            if let Some(other) = state.members.get_mut(&pool) {
+                other.remove(pack);
+            }
+        }
+        found.examine(member, records, &self.digest_of, &own);
+    }
+
+    /// Leaves out the next `count` numbers if a primary pool is away: it may have packs of which
+    /// nobody has a record. Returns the last number that is left out. Servers that share their
+    /// numbers leave out none, because each number is recorded before it is given.
+    pub fn leave_out_numbers(&self, count: u64) -> Option<PackNumber> {
+        assert!(count > 0, "at least one number is left out");
+        let mut state = self.state();
+        let is_any_away = state.primaries().any(|member| !member.is_there);
+        if !is_any_away || state.numbers.is_shared() {
+            return None;
+        }
+        let last = PackNumber(state.numbers.next().0 + count - 1);
+        state.numbers.pass(last);
+        Some(last)
     }
 
     /// Removes a sealed pack from the available primary pools, durably. Nothing may name its chunks
@@ -116,7 +209,7 @@ impl Pools {
                 let is_shared = is_shared && member.storage.is_shared();
                 member.has(pack) || (is_shared && member.is_there)
             });
-            may_have.map(crate::member::Member::id).collect()
+            may_have.map(Member::id).collect()
         };
         primaries.into_iter().try_for_each(|pool| self.remove_from(pool, pack))
     }

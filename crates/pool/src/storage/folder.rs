@@ -27,6 +27,9 @@ use crate::table::{self, DigestOf};
 /// Maximum number of sealed packs of a folder whose files are kept open.
 const FILES_MAX: NonZeroUsize = NonZeroUsize::new(128).expect("it is not zero");
 
+/// Maximum number of files that are set aside under one number.
+const ASIDE_MAX: u32 = 100;
+
 /// Storage of packs in a local folder.
 pub(crate) struct FolderStorage {
     folder: PathBuf,
@@ -170,6 +173,16 @@ impl PackStorage for FolderStorage {
 
     fn remove(&self, pack: PackNumber) -> io::Result<()> {
         layout::remove(&self.path(pack))
+    }
+
+    fn set_aside(&self, pack: PackNumber) -> io::Result<()> {
+        self.forget(pack);
+        let path = self.path(pack);
+        // An earlier file may be all that is left of a pack, so it is not replaced.
+        let mut names = (1..=ASIDE_MAX).map(|count| path.with_extension(format!("aside{count}")));
+        let free = names.find(|name| name.try_exists().is_ok_and(|exists| !exists));
+        std::fs::rename(&path, free.ok_or(io::ErrorKind::AlreadyExists)?)?;
+        layout::sync(layout::subfolder(&path))
     }
 
     fn arrival(&self, pack: PackNumber) -> io::Result<SystemTime> {

@@ -154,7 +154,7 @@ mod tests {
         server.add_pool("COPIES", true);
         server.damage(PackNumber(1));
         std::fs::remove_dir_all(server.beside("COPIES")).expect("is removed");
-        server.store.pools.refresh();
+        refresh(&server.store);
         server.store.pools.note_lost(PackNumber(1));
         assert_eq!(mark(&server.store, refresh).expect("waits"), 0);
         assert_eq!(server.store.lost().expect("are listed"), BTreeSet::from([PackNumber(1)]));

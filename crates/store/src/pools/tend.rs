@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use catalog::{PackRow, PackState, PoolRow, VolumeRow};
 use model::{PackNumber, PoolId, ServerTime};
-use pool::PutError;
+use pool::{PackRecord, PutError};
 
 use super::first::FIRST;
 use super::lookup::{OTHER_RUN, find, only};
@@ -487,19 +487,40 @@ fn mend(store: &Store, pack: PackNumber) -> Result<(), PutError> {
     Ok(())
 }
 
-/// Checks again which pools are available, and closes packs of which a write has failed.
+/// Checks again which pools are available, and closes packs of which a write has failed. A pool
+/// that has come back is treated as a start treats it.
 pub fn refresh(store: &Store) {
-    let back = store.pools.refresh();
-    for pool in &back {
+    let mut back = store.pools.back();
+    let mut records = BTreeMap::new();
+    if !back.is_empty() {
+        match claim_back(store) {
+            Ok(found) => records = found,
+            Err(error) => {
+                tracing::error!(error, "a pool is available again, and cannot be used yet");
+                back.clear();
+            }
+        }
+    }
+    let arrived = store.pools.refresh(&back, &records);
+    for pool in &arrived.pools {
         tracing::info!(%pool, "a pool is available again");
     }
-    if !back.is_empty() {
+    if !arrived.pools.is_empty() {
         let noticed = catalog_copy::notice_newer(store)
             .and_then(|()| catalog_copy::notice_parted(store))
             .map(|()| Outcome::default());
         log_outcome("copies of the catalogue", noticed);
+        let recorded = store.take_back(&arrived.found).map(|()| Outcome::default());
+        log_outcome("packs that are back", recorded);
     }
     store.pools.close_failed();
+}
+
+/// Claims the pools that are available, before anything in them is changed: another server may have
+/// one of them. Returns the catalogue's records of packs.
+fn claim_back(store: &Store) -> Result<BTreeMap<PackNumber, PackRecord>, String> {
+    super::lock(store).map_err(|error| model::chain(&error))?;
+    store.pack_records().map_err(|error| model::chain(&error))
 }
 
 /// Does the regular work on all pools: repairs packs, drains pools above their high mark, empties

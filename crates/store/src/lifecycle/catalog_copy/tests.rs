@@ -19,10 +19,10 @@ fn without(server: &TestServer, place: usize, work: impl FnOnce()) {
     let mark = server.store.pools.specs()[place].folder.join("holdfast-pool");
     let aside = mark.with_extension("aside");
     std::fs::rename(&mark, &aside).expect("is renamed");
-    server.store.pools.refresh();
+    pools::refresh(&server.store);
     work();
     std::fs::rename(&aside, &mark).expect("is renamed");
-    server.store.pools.refresh();
+    pools::refresh(&server.store);
 }
 
 #[test]

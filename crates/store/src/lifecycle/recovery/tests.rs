@@ -306,7 +306,7 @@ fn a_release_while_a_pool_is_away_skips_the_numbers_that_the_pool_may_have() {
     let kept = put_back(server, &older);
     let store = opened(&path);
     std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
-    store.pools.refresh();
+    crate::pools::refresh(&store);
     release(&store).expect("ends the hold");
     assert_eq!(copied(&store), Ok(10_003));
     drop(kept);

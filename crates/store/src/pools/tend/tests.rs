@@ -83,7 +83,6 @@ fn a_copy_goes_to_copy_pools_that_are_there() {
     server.add_pool("HERE", true);
     std::fs::remove_dir_all(server.beside("AWAY")).expect("is removed");
     refresh(&server.store);
-    server.store.pools.refresh();
     let error = refused(copy(&server.store, "", &mut go_on), "pool AWAY is not available");
     assert!(matches!(error, StoreError::Away(_)));
     assert_eq!(packs(&server, "HERE"), [1], "the other pool got its copy");
@@ -222,7 +221,7 @@ fn a_damaged_pack_is_written_again_from_a_copy() {
     assert_eq!(outcome.failures, []);
     assert!(server.store.pools.is_whole(FIRST, PackNumber(1)));
     std::fs::remove_dir_all(server.beside("COPIES")).expect("is removed");
-    server.store.pools.refresh();
+    refresh(&server.store);
     server.damage(PackNumber(2));
     let outcome = repair(&server.store, Some(&both), &mut go_on).expect("tries");
     assert_eq!(outcome.failures.len(), 1, "no pool has the pack undamaged");

@@ -1,0 +1,121 @@
+//! Pools that are away: numbers that their packs may have, and packs that come back with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::{CatalogError, PackRow, PackState, Write};
+use model::PackNumber;
+use pool::{Inventory, PackRecord};
+
+use super::{CATALOG_DOMAIN, Store, known_packs, log_damage, sealed_row};
+use crate::error::StoreError;
+
+/// Number of pack numbers that are skipped at a start while a pool is away: far more than a server
+/// can use for packs that it has not recorded yet.
+const NUMBERS_LEFT_OUT: u64 = 1 << 16;
+
+impl Store {
+    /// Returns the records of packs with which pools are opened.
+    pub(crate) fn pack_records(&self) -> Result<BTreeMap<PackNumber, PackRecord>, CatalogError> {
+        Ok(known_packs(&self.catalog.packs()?))
+    }
+
+    /// Skips numbers, durably, if a pool is away at the start. The server that wrote to it may have
+    /// died before it recorded its last packs, so the catalogue does not know their numbers.
+    pub(super) fn leave_out_numbers(&self) -> Result<(), CatalogError> {
+        let Some(number) = self.pools.leave_out_numbers(NUMBERS_LEFT_OUT) else { return Ok(()) };
+        // The catalogue counts on from the highest number that a row has had.
+        let (domain, state) = (CATALOG_DOMAIN, PackState::Sealed);
+        let row = PackRow { number, domain, state, bytes: 0, node: None };
+        self.catalog.commit(vec![Write::PutPack(row), Write::RemovePack(number)])
+    }
+
+    /// Records the packs that were found in pools that have come back, as a start does: packs that
+    /// the catalogue does not know, and packs that it has as open. Adds the chunks to the index
+    /// that the start could not add without the pools.
+    pub(crate) fn take_back(&self, found: &Inventory) -> Result<(), StoreError> {
+        log_damage(found);
+        if let (Some(fleet), Some(last)) = (&self.fleet, found.last) {
+            fleet.pass(last)?;
+        }
+        // No pack is condemned or removed until the rows are written.
+        let condemned = self.condemned();
+        let rows = self.catalog.packs()?.into_iter();
+        let known: BTreeMap<PackNumber, PackState> =
+            rows.map(|row| (row.number, row.state)).collect();
+        let is_news = |pack: &PackNumber| {
+            let is_sealed = known.get(pack).is_some_and(|state| state.is_sealed());
+            !is_sealed && !condemned.holds(*pack)
+        };
+        let mut writes = Vec::new();
+        let mut packs = BTreeSet::new();
+        for recovered in &found.recovered {
+            if is_news(&recovered.table.pack) {
+                writes.push(sealed_row(&recovered.table, recovered.bytes));
+                packs.insert(recovered.table.pack);
+            }
+        }
+        for pack in found.sealed.iter().filter(|pack| is_news(pack)) {
+            if let Ok((table, bytes)) = self.pools.closed(*pack) {
+                writes.push(sealed_row(&table, bytes));
+                packs.insert(*pack);
+            }
+        }
+        if !writes.is_empty() {
+            self.catalog.commit(writes)?;
+        }
+        // Commits wait for the lock, and reading many tables takes long.
+        drop(condemned);
+        packs.extend(found.sealed.iter().filter(|pack| **pack > self.indexed_to));
+        for pack in packs {
+            if !self.index.is_absent() && !self.condemned().holds(pack) {
+                self.index_again(&BTreeSet::from([pack]));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pools::{self, FIRST, PoolChange, PoolSettings};
+    use crate::samples::{TestServer, stored};
+
+    /// What a killed server had left in a pool was recovered by the next start, and not if the pool
+    /// came back later. The numbers of its packs that nobody had recorded were given again.
+    #[test]
+    fn packs_of_a_killed_server_are_recovered_when_their_pool_is_back() {
+        let mut server = TestServer::new();
+        server.add_pool("NEXT", false);
+        let next = Some(Some("NEXT".to_owned()));
+        let settings = PoolSettings { next, ..PoolSettings::default() };
+        let change = PoolChange { name: "PRIMARY".to_owned(), settings, is_replaced: false };
+        pools::change(&server.store, &change).expect("is changed");
+        server.back_up("/a/", &[("x", &[1])]);
+        server.seal();
+        server.back_up("/b/", &[("y", &[2])]);
+        // The seal of the second pack is not recorded, and nothing of the third pack is.
+        server.store.pools.seal_all().expect("is sealed");
+        assert_eq!(stored(&server.store, &[3]).places[0].pack(), PackNumber(3));
+        server.store.pools.sync().expect("is synced");
+        let mark = server.path().join("pool/holdfast-pool");
+        let aside = mark.with_extension("aside");
+        std::fs::rename(&mark, &aside).expect("is renamed");
+        server.reopen();
+        server.back_up("/c/", &[("z", &[4])]);
+        let since = server.store.catalog.packs().expect("are listed").pop().expect("a pack");
+        assert!(since.number > PackNumber(NUMBERS_LEFT_OUT), "the pool may have such a pack");
+
+        std::fs::rename(&aside, &mark).expect("is renamed");
+        pools::refresh(&server.store);
+        let mut rows = server.store.catalog.packs().expect("are listed");
+        assert_eq!(rows.pop(), Some(since));
+        let states: Vec<_> = rows.iter().map(|row| (row.number.0, row.state)).collect();
+        assert_eq!(states, [1, 2, 3].map(|number| (number, PackState::Sealed)));
+        let table = server.store.pools.table_at(FIRST, PackNumber(3)).expect("it has a footer");
+        assert_eq!(table.chunk_count(), 1);
+        let packs = stored(&server.store, &[1, 2, 3]).places;
+        let packs: Vec<u64> = packs.iter().map(|place| place.pack().0).collect();
+        assert_eq!(packs, [1, 2, 3], "the chunks are found");
+    }
+}
