@@ -343,16 +343,15 @@ fn notice(store: &Store, newest: Option<u64>) -> Result<(), StoreError> {
     noticed.map_err(|error| StoreError::away(model::chain(&error)))
 }
 
-/// Begins the hold if a copy in the pools is newer than the catalogue. A pool that was away may
-/// have one.
-pub(crate) fn notice_newer(store: &Store) -> Result<(), StoreError> {
+/// Begins the hold if a copy in the pools is newer than the catalogue, or if two pools have
+/// different copies with one number. A pool that was away may have such a copy.
+pub(crate) fn notice_strange(store: &Store) -> Result<(), StoreError> {
     let newest = numbers(&store.pools).last().map(|(number, _)| *number);
-    notice(store, newest)
+    notice(store, newest)?;
+    notice_parted(store)
 }
 
-/// Begins the hold if two pools have different copies with one number. A pool that was away may
-/// have one.
-pub(crate) fn notice_parted(store: &Store) -> Result<(), StoreError> {
+fn notice_parted(store: &Store) -> Result<(), StoreError> {
     store
         .notice_parted_copies()
         .map_err(|error| StoreError::away(model::chain(&error)))
@@ -579,7 +578,7 @@ pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
 /// Writes the lists that a copy pool lacks to the pool, and removes lists that are not to be kept,
 /// which the pool may have from a time when it was away. The pool already has its packs.
 pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
-    notice_newer(store)?;
+    notice_strange(store)?;
     prune(store)?;
     let here: BTreeSet<u64> = store
         .pools
@@ -594,7 +593,10 @@ pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
         .map(|(number, _)| number)
         .collect();
     let there = store.pools.packs_of(pool);
-    for number in kept.difference(&here) {
+    // Of two different copies, no further pool gets one: nobody knows yet which one is to stay.
+    let hold = known_copies::noticed(&*store.catalog)?;
+    let is_settled = |number: u64| !matches!(hold, Some(Hold::Parted { copy }) if number <= copy);
+    for number in kept.difference(&here).filter(|number| is_settled(**number)) {
         let Ok(copy) = load(&store.pools, *number) else { continue };
         if copy.places.iter().all(|place| there.contains_key(&place.pack())) {
             store.pools.put_file(pool, &name(*number), &copy.encode())?;

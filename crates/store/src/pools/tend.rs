@@ -257,7 +257,7 @@ impl Run<'_> {
     fn fill(&mut self, row: &PoolRow, packs_max: usize) -> Result<(), StoreError> {
         assert!(row.is_copy, "only a copy pool takes every pack");
         let pool = row.id;
-        catalog_copy::notice_newer(self.store)?;
+        catalog_copy::notice_strange(self.store)?;
         let mut missing = missing(self.store, pool)?;
         let is_all = missing.len() <= packs_max;
         missing.truncate(packs_max);
@@ -506,9 +506,7 @@ pub fn refresh(store: &Store) {
         tracing::info!(%pool, "a pool is available again");
     }
     if !arrived.pools.is_empty() {
-        let noticed = catalog_copy::notice_newer(store)
-            .and_then(|()| catalog_copy::notice_parted(store))
-            .map(|()| Outcome::default());
+        let noticed = catalog_copy::notice_strange(store).map(|()| Outcome::default());
         log_outcome("copies of the catalogue", noticed);
         let recorded = store.take_back(&arrived.found).map(|()| Outcome::default());
         log_outcome("packs that are back", recorded);

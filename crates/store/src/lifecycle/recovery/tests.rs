@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::folder::hold::Hold;
+use crate::pools::NewPool;
 use crate::samples::{TestServer, directory, refused};
 
 /// Returns a server with a file, a copy pool, and a copy of its catalogue in both pools.
@@ -259,6 +260,36 @@ fn two_copies_of_one_number_begin_the_hold() {
     let store = opened(&path);
     assert_eq!(why_held(&store), None, "the hold does not come back");
     drop(kept);
+}
+
+/// A run that copied packs looked for newer copies only. It replaced and removed packs of the copy
+/// pool, and its lists, that only the other copy of one number named.
+#[test]
+fn two_copies_of_one_number_are_noticed_before_packs_are_copied() {
+    let (kept, store, mark) = opened_without_newer_copy();
+    assert_eq!(copied(&store), Ok(2));
+    // Nobody looks at the copies in the pool that is back.
+    std::fs::rename(mark.with_extension("aside"), &mark).expect("is renamed");
+    store.pools.refresh(&store.pools.back(), &BTreeMap::new());
+    assert_eq!(why_held(&store), None);
+    let rows = store.catalog.pools().expect("are listed");
+    let copies = rows.iter().find(|row| row.is_copy).expect("there is a copy pool").id;
+    // The catalogue does not know a pack of the copy pool.
+    let pack = *store.pools.packs_of(copies).keys().next().expect("it has packs");
+    store.commit(vec![Write::RemovePack(pack)]).expect("is performed");
+    store.pools.remove(pack).expect("is removed");
+    crate::pools::copy(&store, "COPIES", &mut |_| true).expect("are copied");
+    assert_eq!(why_held(&store), Some(Hold::Parted { copy: 2 }));
+    assert!(store.pools.packs_of(copies).contains_key(&pack), "the other copy may name it");
+
+    // Neither of the two copies spreads.
+    let url = url(&kept.path().join("MORE"));
+    let more = NewPool { name: "MORE".to_owned(), url, is_copy: true, ..NewPool::default() };
+    let more = crate::pools::add(&store, &more).expect("is made").row.id;
+    crate::pools::copy(&store, "MORE", &mut |_| true).expect("are copied");
+    let lists = store.pools.files(more).expect("are listed");
+    assert!(!store.pools.packs_of(more).is_empty());
+    assert!(!lists.contains(&catalog_copy::name(2)), "{lists:?}");
 }
 
 /// A server that starts when both pools are there has not seen any of them come back.
