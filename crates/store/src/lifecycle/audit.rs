@@ -150,6 +150,7 @@ pub fn run(
         opening: Opening::new(&store.config, order.opens_together()),
         started: sys::clock::monotonic(),
         outcome: begin(store)?,
+        read: BTreeSet::new(),
         listener,
     };
     audit.outcome.catalog = catalog_findings(store)?;
@@ -251,6 +252,9 @@ struct Audit<'a> {
     opening: Opening,
     started: std::time::Instant,
     outcome: Outcome,
+    /// Packs that are marked as damaged, and of which a copy was read. A pack that only volumes
+    /// have counts as read.
+    read: BTreeSet<PackNumber>,
     listener: Listener<'a>,
 }
 
@@ -258,6 +262,7 @@ impl Audit<'_> {
     /// Audits all pools, repairs what is damaged, and finds the versions that are lost.
     fn pools(&mut self) -> Result<(), StoreError> {
         self.packs()?;
+        self.leave_out_away();
         self.repair()?;
         self.judge()?;
         if self.outcome.lost().next().is_some() {
@@ -316,7 +321,30 @@ impl Audit<'_> {
             let damages = &mut self.outcome.damages;
             damages.retain(|damage| damage.pack != pack || homes.contains(&damage.pool));
         }
+        let is_read = !audited.is_empty() || self.store.pools.is_only_shelved(pack);
+        if is_read && self.store.condemned().damaged.contains(&pack) {
+            self.read.insert(pack);
+        }
         Ok(())
+    }
+
+    /// Leaves out what was found in pools that have gone away meanwhile: a disk that is not there
+    /// has lost nothing. Names these pools.
+    fn leave_out_away(&mut self) {
+        pools::refresh(self.store);
+        let Self { store, outcome, read, .. } = self;
+        let is_away = |pool: &PoolId| !store.pools.usage(*pool).is_there;
+        let pools = outcome.pools.iter().filter(|(pool, _)| is_away(pool));
+        let away: BTreeMap<PoolId, String> =
+            pools.map(|(pool, name)| (*pool, name.clone())).collect();
+        for damage in outcome.damages.extract_if(.., |damage| away.contains_key(&damage.pool)) {
+            read.remove(&damage.pack);
+        }
+        for name in away.into_values() {
+            if !outcome.away.contains(&name) {
+                outcome.away.push(name);
+            }
+        }
     }
 
     /// Restores the pack's locked object, if somebody has deleted or overwritten it in the bucket.
@@ -467,7 +495,8 @@ impl Audit<'_> {
     }
 
     /// Marks packs as damaged, so that no new page names them. Takes damaged packs back into
-    /// service if every chunk was found undamaged, because somebody has restored them.
+    /// service that were read, if every chunk was found undamaged, because somebody has restored
+    /// them.
     fn judge(&self) -> Result<(), StoreError> {
         let damaged: BTreeSet<PackNumber> = self.outcome.lost().map(|damage| damage.pack).collect();
         // The guard waits for the commits under way, and blocks new commits.
@@ -480,7 +509,9 @@ impl Audit<'_> {
                     out.insert(row.number);
                     PackState::Damaged
                 }
-                PackState::Damaged if !is_damaged && self.order.data => {
+                PackState::Damaged
+                    if !is_damaged && self.order.data && self.read.contains(&row.number) =>
+                {
                     back.insert(row.number);
                     PackState::Sealed
                 }

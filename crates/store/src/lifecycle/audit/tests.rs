@@ -95,6 +95,37 @@ fn a_pack_that_somebody_restored_serves_again_after_an_audit_of_its_data() {
     assert_eq!(stored(&server.store, &[1]).places[0].pack(), PackNumber(1));
 }
 
+/// A pack that no audit had read served again, because nothing was found in it.
+#[test]
+fn a_damaged_pack_that_cannot_be_read_stays_out_of_service() {
+    let server = server();
+    server.damage(PackNumber(1));
+    audit(&server, CHECKSUMS);
+    let mark = server.path().join("pool/holdfast-pool");
+    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
+    let outcome = audit(&server, DATA);
+    assert_eq!((outcome.away, outcome.damages), (vec!["PRIMARY".to_owned()], Vec::new()));
+    assert_eq!(states(&server), [PackState::Damaged, PackState::Sealed]);
+    assert!(server.store.condemned().holds(PackNumber(1)));
+}
+
+/// A disk that was unmounted during an audit was said to have lost the packs that came next.
+#[test]
+fn a_pool_that_goes_away_during_the_audit_has_lost_nothing() {
+    let server = server();
+    let (pool, aside) = (server.path().join("pool"), server.beside("unmounted"));
+    let outcome = run(&server.store, DATA, &mut |_| {
+        if pool.is_dir() {
+            std::fs::rename(&pool, &aside).expect("is renamed");
+        }
+        true
+    });
+    let outcome = outcome.expect("runs to its end");
+    assert_eq!((outcome.away, outcome.damages), (vec!["PRIMARY".to_owned()], Vec::new()));
+    assert_eq!(outcome.victims.count, 0);
+    assert_eq!(states(&server), [PackState::Sealed; 2]);
+}
+
 #[test]
 fn a_pack_that_is_gone_is_damaged_as_a_whole() {
     let mut server = server();
