@@ -118,4 +118,24 @@ mod tests {
         let packs: Vec<u64> = packs.iter().map(|place| place.pack().0).collect();
         assert_eq!(packs, [1, 2, 3], "the chunks are found");
     }
+
+    #[test]
+    fn a_pool_that_another_server_has_taken_does_not_come_back() {
+        let server = TestServer::new();
+        let pool = server.path().join("pool");
+        let (mark, owner) = (pool.join("holdfast-pool"), pool.join("holdfast-owner"));
+        let aside = mark.with_extension("aside");
+        let is_there = || {
+            pools::refresh(&server.store);
+            server.store.pools.usage(FIRST).is_there
+        };
+        std::fs::rename(&mark, &aside).expect("is renamed");
+        assert!(!is_there(), "it is away");
+        let own = std::fs::read(&owner).expect("is read");
+        std::fs::write(&owner, format!("{}\n", "7".repeat(32))).expect("is written");
+        std::fs::rename(&aside, &mark).expect("is renamed");
+        assert!(!is_there(), "it belongs to another server");
+        std::fs::write(&owner, own).expect("is written");
+        assert!(is_there());
+    }
 }
