@@ -24,6 +24,7 @@ use crate::spec::{PoolSpec, Role, Storage};
 use crate::storage::Intake as _;
 use crate::storage::folder::FolderStorage;
 
+mod of_moves;
 mod of_returns;
 
 const DOMAIN: DomainId = DomainId(1);
