@@ -238,12 +238,15 @@ fn a_newer_copy_brings_everything_back_after_an_older_catalogue() {
 #[test]
 fn a_pool_that_is_away_costs_nothing() {
     for pool in step::POOLS {
-        let mut world = World::new();
-        for work in all_works() {
+        for is_killed in [false, true] {
+            let mut world = World::new();
+            for work in all_works() {
+                assert!(world.perform_work(&work), "no operation fails");
+            }
+            let work = Work::PoolAway { pool, is_killed };
             assert!(world.perform_work(&work), "no operation fails");
+            world.end(Loss::Everything);
         }
-        assert!(world.perform_work(&Work::PoolAway { pool }), "no operation fails");
-        world.end(Loss::Everything);
     }
 }
 

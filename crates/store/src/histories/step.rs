@@ -61,9 +61,11 @@ pub(super) enum Work {
         part: u64,
         is_released: bool,
     },
-    /// A start without a pool, which comes back while the server runs.
+    /// A start without a pool, which comes back while the server runs. If `is_killed` is true, the
+    /// server before was killed, with packs that wait for their footers.
     PoolAway {
         pool: &'static str,
+        is_killed: bool,
     },
 }
 
@@ -117,7 +119,10 @@ fn work(random: &mut Random) -> Work {
         20 => Work::SecondServer,
         21 if random.below(2) == 0 => Work::Recover,
         21 => Work::Rebuild,
-        22 if random.below(2) == 0 => Work::PoolAway { pool: POOLS[random.index(POOLS.len())] },
+        22 if random.below(2) == 0 => {
+            let pool = POOLS[random.index(POOLS.len())];
+            Work::PoolAway { pool, is_killed: random.below(2) == 0 }
+        }
         23 if random.below(2) == 0 => {
             Work::OlderCatalog { part: random.below(1001), is_released: random.below(2) == 0 }
         }

@@ -288,7 +288,7 @@ impl World {
             Work::Rebuild if self.standing.copies.is_some() => self.rebuild(),
             Work::Recover | Work::Rebuild => Ok(()),
             Work::OlderCatalog { part, is_released } => self.use_older_catalog(*part, *is_released),
-            Work::PoolAway { pool } => self.lack_pool(pool),
+            Work::PoolAway { pool, is_killed } => self.lack_pool(pool, *is_killed),
         }
     }
 

@@ -3,7 +3,7 @@
 //! 1. A server with an older catalogue is held. While it is held it removes no pack, so that the
 //!    newer copy of the catalogue brings everything back. A release ends the hold.
 //! 2. A server counts nothing as lost that only a pool has that is away. When the pool is back,
-//!    everything can be read.
+//!    everything can be read, also if the server before was killed and has left packs open there.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -76,9 +76,10 @@ impl World {
         Ok(())
     }
 
-    /// Takes a pool away, as a disk that is not mounted, and brings it back.
-    pub(super) fn lack_pool(&mut self, pool: &str) -> Result<(), StoreError> {
-        if let Some(store) = self.drop_server() {
+    /// Stops or kills the server, takes a pool away, as a disk that is not mounted, and brings it
+    /// back.
+    pub(super) fn lack_pool(&mut self, pool: &str, is_killed: bool) -> Result<(), StoreError> {
+        if let Some(store) = self.drop_server().filter(|_| !is_killed) {
             store.close()?;
         }
         let mark = self.mark_of(pool);
