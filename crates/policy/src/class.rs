@@ -8,13 +8,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use model::{ClassId, DomainId, ServerTime};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The name of the domain and of the class that every new server has.
 pub const STANDARD: &str = "STANDARD";
 
-/// Maximum number of versions, or of days.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// Maximum number of versions, or of days. In JSON it is text: a number, or `NOLIMIT`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum Limit {
     /// `NOLIMIT`: this criterion never drops a version.
@@ -91,7 +92,7 @@ impl From<Limit> for String {
 }
 
 /// Rule on sending objects that have not changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Each backup sends only the objects that have changed.
@@ -102,7 +103,7 @@ pub enum Mode {
 }
 
 /// Treatment of a file that changes while it is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Serialization {
     /// The file fails at once.
@@ -214,7 +215,7 @@ impl Default for BackupCopyGroup {
 }
 
 /// Start of the days for which an archive copy is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RetentionStart {
     /// The time at which the copy is made.

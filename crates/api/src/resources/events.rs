@@ -98,6 +98,7 @@ struct RunBody {
     /// Names of the nodes.
     nodes: Vec<String>,
     /// Work and its options, as in a schedule.
+    #[schemars(with = "Definition")]
     definition: Value,
 }
 

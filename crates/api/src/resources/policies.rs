@@ -3,10 +3,13 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use policy::{PolicyDomain, PolicySet};
+use policy::{
+    ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, Mode, PolicyDomain, PolicySet,
+    RetentionStart, Serialization,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use store::domains::{
     self, ArchiveGroupEdit, BackupGroupEdit, ClassEdit, GroupRemoval, PolicyEdit, ReviewReport,
     Simulation,
@@ -37,11 +40,66 @@ const NODES_SHOWN_MAX: usize = 1_000;
 #[derive(Serialize, JsonSchema)]
 struct PolicyDocument {
     domain: String,
-    /// The set of management classes in force; `default_class` is the name of one of them.
-    active: Value,
+    /// The set of management classes in force.
+    active: PolicySetDocument,
     /// The next set, if somebody works on it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    draft: Option<Value>,
+    draft: Option<PolicySetDocument>,
+}
+
+/// Management classes, and the days of grace for objects whose class has no copy group.
+#[derive(Serialize, JsonSchema)]
+struct PolicySetDocument {
+    /// Classes of the set, sorted by name.
+    classes: Vec<ClassDocument>,
+    /// Name of the class of objects that no statement binds.
+    default_class: String,
+    /// Days that versions are kept if their class has no backup copy group.
+    backup_grace_days: u16,
+    /// Days that archive copies are kept if their class has no archive copy group.
+    archive_grace_days: u16,
+}
+
+/// A class.
+#[derive(Serialize, JsonSchema)]
+struct ClassDocument {
+    name: String,
+    /// Rules on backup versions; without them, objects of the class are not backed up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<BackupGroupDocument>,
+    /// Rules on archive copies; without them, objects of the class are not archived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<ArchiveGroupDocument>,
+    /// Time until which nobody can shorten the retention of the class.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locked_until: Option<Time>,
+}
+
+/// Rules of a backup copy group.
+#[derive(Serialize, JsonSchema)]
+struct BackupGroupDocument {
+    /// Versions kept while the object exists, including the active version.
+    versions_existing_max: Limit,
+    /// Versions kept after the object is gone.
+    versions_deleted_max: Limit,
+    /// Days that an inactive version is kept after it became inactive.
+    extra_days: Limit,
+    /// Days that the last version of an object is kept after the object is gone.
+    only_days: Limit,
+    mode: Mode,
+    /// Minimum number of days between two versions of an object.
+    frequency_days: u16,
+    serialization: Serialization,
+}
+
+/// Rules of an archive copy group.
+#[derive(Serialize, JsonSchema)]
+struct ArchiveGroupDocument {
+    /// Days that an archive copy is kept after the start of its retention.
+    keep_days: Limit,
+    starts: RetentionStart,
+    /// Minimum number of days that an archive copy is kept, however early its event is.
+    minimum_days: u16,
 }
 
 /// Differences between the draft and the set in force.
@@ -93,7 +151,7 @@ struct ExpiryDocument {
     expired_bytes: u64,
 }
 
-/// A step of work on the draft. One of the fields must be given.
+/// A step of work on the draft. One of the fields must be given; the days of grace are one step.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct EditBody {
@@ -103,8 +161,14 @@ struct EditBody {
     remove_class: Patch<String>,
     /// Name of the new default class.
     default_class: Patch<String>,
-    grace: Patch<GraceBody>,
+    /// Days that versions are kept if their class has no backup copy group.
+    backup_grace_days: Patch<u16>,
+    /// Days that archive copies are kept if their class has no archive copy group.
+    archive_grace_days: Patch<u16>,
     remove_groups: Patch<GroupsBody>,
+    /// The days of grace as older programs give them.
+    #[schemars(skip)]
+    grace: Patch<GraceBody>,
 }
 
 /// A class. A rule that is absent stays as it is, or has its default in a new class.
@@ -125,8 +189,10 @@ struct ClassBody {
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct BackupBody {
-    versions_existing: Patch<String>,
-    versions_deleted: Patch<String>,
+    #[serde(alias = "versions_existing")]
+    versions_existing_max: Patch<String>,
+    #[serde(alias = "versions_deleted")]
+    versions_deleted_max: Patch<String>,
     extra_days: Patch<String>,
     only_days: Patch<String>,
     /// modified or absolute.
@@ -147,8 +213,8 @@ struct ArchiveBody {
     minimum_days: Patch<u16>,
 }
 
-/// Days for which objects are kept whose class is gone.
-#[derive(Default, Deserialize, JsonSchema)]
+/// Days of grace.
+#[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct GraceBody {
     backup_days: Patch<u16>,
@@ -237,15 +303,37 @@ fn show(domain: PolicyDomain) -> PolicyDocument {
 
 /// Describes a policy set. It names classes only: their numbers count over all domains, and would
 /// tell a tenant how many classes the others have made.
-fn document_of(set: &PolicySet) -> Value {
-    let mut document = serde_json::to_value(set).expect("a policy set has only text as keys");
-    let default = set.class(set.default_class).map(|class| class.name.as_str());
-    document["default_class"] = default.into();
-    let classes = document["classes"].as_array_mut().expect("a set has a list of classes");
-    for class in classes.iter_mut().filter_map(Value::as_object_mut) {
-        class.remove("id");
+fn document_of(set: &PolicySet) -> PolicySetDocument {
+    let default = set.class(set.default_class);
+    PolicySetDocument {
+        classes: set.classes.iter().map(describe_class).collect(),
+        default_class: default.map(|class| class.name.clone()).unwrap_or_default(),
+        backup_grace_days: set.backup_grace_days,
+        archive_grace_days: set.archive_grace_days,
     }
-    document
+}
+
+fn describe_class(class: &ManagementClass) -> ClassDocument {
+    let of_backup = |group: &BackupCopyGroup| BackupGroupDocument {
+        versions_existing_max: group.versions_existing_max,
+        versions_deleted_max: group.versions_deleted_max,
+        extra_days: group.extra_days,
+        only_days: group.only_days,
+        mode: group.mode,
+        frequency_days: group.frequency_days,
+        serialization: group.serialization,
+    };
+    let of_archive = |group: &ArchiveCopyGroup| ArchiveGroupDocument {
+        keep_days: group.keep_days,
+        starts: group.starts,
+        minimum_days: group.minimum_days,
+    };
+    ClassDocument {
+        name: class.name.clone(),
+        backup: class.backup.as_ref().map(of_backup),
+        archive: class.archive.as_ref().map(of_archive),
+        locked_until: class.locked_until.map(Time),
+    }
 }
 
 fn describe(desk: &Desk, report: ReviewReport) -> ReviewDocument {
@@ -275,8 +363,8 @@ where
 
 fn backup(body: &BackupBody) -> Answer<BackupGroupEdit> {
     Ok(BackupGroupEdit {
-        versions_existing_max: word(&body.versions_existing, "versions_existing")?,
-        versions_deleted_max: word(&body.versions_deleted, "versions_deleted")?,
+        versions_existing_max: word(&body.versions_existing_max, "versions_existing_max")?,
+        versions_deleted_max: word(&body.versions_deleted_max, "versions_deleted_max")?,
         extra_days: word(&body.extra_days, "extra_days")?,
         only_days: word(&body.only_days, "only_days")?,
         mode: word(&body.mode, "mode")?,
@@ -313,6 +401,11 @@ fn parse(body: &EditBody) -> Answer<PolicyEdit> {
     }
     if let Some(name) = body.default_class.as_ref().required("default_class")? {
         edits.push(PolicyEdit::DefaultClass { name: name.clone() });
+    }
+    let backup = body.backup_grace_days.required("backup_grace_days")?;
+    let archive = body.archive_grace_days.required("archive_grace_days")?;
+    if backup.or(archive).is_some() {
+        edits.push(PolicyEdit::GraceDays { backup, archive });
     }
     if let Some(grace) = body.grace.as_ref().required("grace")? {
         let backup = grace.backup_days.required("backup_days")?;
@@ -431,8 +524,38 @@ mod tests {
     #[test]
     fn a_policy_names_classes_and_has_no_numbers_of_them() {
         let document = document_of(&PolicySet::standard(model::ClassId(777)));
+        let document = serde_json::to_value(document).expect("has only text as keys");
         assert_eq!(document["default_class"], policy::STANDARD);
         assert_eq!(document["classes"][0]["name"], policy::STANDARD);
         assert!(!document.to_string().contains("777"), "{document}");
+    }
+
+    /// Returns the edit of the draft that a body names.
+    fn edit_of(body: serde_json::Value) -> Answer<PolicyEdit> {
+        parse(&serde_json::from_value(body).expect("a body"))
+    }
+
+    #[test]
+    fn the_rules_that_a_policy_shows_are_those_that_a_draft_takes() {
+        let set = serde_json::to_value(document_of(&PolicySet::standard(model::ClassId(1))));
+        let set = set.expect("has only text as keys");
+        let class = edit_of(json!({ "put_class": set["classes"][0] })).expect("is taken");
+        let PolicyEdit::PutClass(edit) = &class else { panic!("{class:?}") };
+        let backup = edit.backup.expect("has a backup group");
+        assert_eq!(backup.versions_existing_max, Some(Limit::Unlimited));
+        assert_eq!(backup.only_days, Some(Limit::AtMost(60)));
+        assert_eq!(edit.archive.and_then(|group| group.keep_days), Some(Limit::AtMost(365)));
+        let days = json!({
+            "backup_grace_days": set["backup_grace_days"],
+            "archive_grace_days": set["archive_grace_days"],
+        });
+        let both = edit_of(days).expect("is one step");
+        let is_both = |edit: &PolicyEdit| {
+            matches!(edit, PolicyEdit::GraceDays { backup: Some(30), archive: Some(365) })
+        };
+        assert!(is_both(&both), "{both:?}");
+        let older = json!({ "grace": { "backup_days": 30, "archive_days": 365 } });
+        let older = edit_of(older).expect("older programs say it so");
+        assert!(is_both(&older), "{older:?}");
     }
 }

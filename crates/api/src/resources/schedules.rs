@@ -51,7 +51,7 @@ struct ScheduleDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<String>,
     /// Work, times, and number of attempts.
-    definition: Value,
+    definition: Definition,
     followers: Vec<FollowerDocument>,
     changed: Time,
     /// Author of the last change, for those who run the service.
@@ -78,6 +78,7 @@ struct NewScheduleBody {
     /// Domain that the schedule belongs to: only its nodes follow. Absent for a schedule of the
     /// service.
     domain: Option<String>,
+    #[schemars(with = "Definition")]
     definition: Value,
     #[serde(default)]
     followers: Vec<FollowerDocument>,
@@ -87,6 +88,7 @@ struct NewScheduleBody {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DefinitionBody {
+    #[schemars(with = "Definition")]
     definition: Value,
 }
 
@@ -278,7 +280,7 @@ fn describe(view: &View<'_>, schedule: Schedule) -> ScheduleDocument {
         _ => Vec::new(),
     };
     ScheduleDocument {
-        definition: serde_json::to_value(&definition).unwrap_or(Value::Null),
+        definition,
         followers,
         name: row.name,
         domain: owner.and_then(|owner| view.domains.get(&owner).cloned()),

@@ -13,14 +13,25 @@ from client.api.filespaces import filespaces_list
 from client.api.nights import nights_list
 from client.api.nodes import nodes_add, nodes_change, nodes_get, nodes_list, nodes_remove
 from client.api.option_sets import option_sets_add
+from client.api.policies import policies_edit, policies_get
+from client.api.schedules import schedules_add
 from client.api.tasks import tasks_start
 from client.models import (
+    Action,
+    Calendar,
+    Definition,
+    EditBody,
+    Mode,
     NewDomainBody,
     NewNodeBody,
     NewOptionSetBody,
+    NewScheduleBody,
     NodeChangeBody,
     StartBody,
+    StartsType0,
     TaskName,
+    Timing,
+    Work,
 )
 
 url, key, ca, document, backed_up = sys.argv[1:]
@@ -50,6 +61,26 @@ started = expect(201, started)
 assert expect(200, events_get.sync_detailed(started.number, client=client)).work == "audit"
 night = expect(200, nights_list.sync_detailed(client=client, domain="GENERATED"))
 assert [one.node for one in night.items] == ["generated-1"]
+starts = StartsType0(calendar=Calendar(times="22:00", weekdays="mon-fri"))
+definition = Definition(
+    action=Action(work=Work.INCREMENTAL, objects=["/srv"]),
+    timing=Timing(starts=starts, window_minutes=60, spread_percent=25),
+    zone="Europe/Berlin",
+    priority=5,
+    retries=2,
+    retry_pause_minutes=20,
+)
+new = NewScheduleBody(name="generated", definition=definition, followers=[])
+kept = expect(201, schedules_add.sync_detailed(client=client, body=new)).definition
+assert kept.action.work is Work.INCREMENTAL and kept.timing.starts == starts, kept
+asked = policies_get.sync_detailed("GENERATED", client=client)
+backup = expect(200, asked).active.classes[0].backup
+assert backup.mode is Mode.MODIFIED, backup
+backup.versions_existing_max = "3"
+changed = EditBody.from_dict({"put_class": {"name": "STANDARD", "backup": backup.to_dict()}})
+expect(200, policies_edit.sync_detailed("GENERATED", client=client, body=changed))
+draft = expect(200, policies_get.sync_detailed("GENERATED", client=client)).draft
+assert draft.classes[0].backup == backup, draft
 
 
 def lists(document):

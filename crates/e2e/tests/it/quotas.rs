@@ -88,7 +88,9 @@ fn what_expires_makes_room() {
     fs::remove_file(tree.join("b")).unwrap();
     fs::remove_file(tree.join("a")).unwrap();
     node.backup(&tree, &[]).expect(&[0]);
-    let keep = json!({ "versions_existing": "1", "versions_deleted": "0", "only_days": "0" });
+    let keep = json!({
+        "versions_existing_max": "1", "versions_deleted_max": "0", "only_days": "0",
+    });
     let class = json!({ "put_class": { "name": "STANDARD", "backup": keep } });
     anna.patch("/v1/domains/LAB/policy/draft", &class).expect(200);
     anna.post("/v1/domains/LAB/policy/activation", &json!({ "confirm": true }))

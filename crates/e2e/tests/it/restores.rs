@@ -161,7 +161,7 @@ fn a_draft_shows_what_would_expire() {
     let path = "/v1/domains/STANDARD/policy/simulation";
     service.root.get(path).expect(409);
     let class = json!({ "put_class": { "name": "STANDARD", "backup":
-        { "versions_existing": "1", "versions_deleted": "1" } } });
+        { "versions_existing_max": "1", "versions_deleted_max": "1" } } });
     service.root.patch("/v1/domains/STANDARD/policy/draft", &class).expect(200);
     let shown = service.root.get(path).expect(200).json();
     assert_eq!((&shown["is_complete"], &shown["nodes_counted"]), (&json!(true), &json!(1)));

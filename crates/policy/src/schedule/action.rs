@@ -2,12 +2,13 @@
 
 use data_encoding::BASE64;
 use model::SampleAmount;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::options::{self, option_name};
 
 /// Work of a schedule, with what it is done to.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Action {
     pub work: Work,
     /// Paths, patterns, a device, a shell command, or names of pools or volumes.
@@ -19,7 +20,7 @@ pub struct Action {
 }
 
 /// Kinds of work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
     Incremental,
@@ -239,12 +240,12 @@ impl Action {
 }
 
 /// A word of any bytes. In JSON it is text, or `{"bytes": "<Base64>"}` if it is not UTF-8.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "WordForm", into = "WordForm")]
 pub struct Word(pub Vec<u8>);
 
 /// The form of a word in JSON.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum WordForm {
     Text(String),
@@ -252,6 +253,7 @@ enum WordForm {
         bytes: String,
     },
     /// The form in definitions that were stored by older programs.
+    #[schemars(skip)]
     List(Vec<u8>),
 }
 

@@ -7,13 +7,15 @@ use jiff::ToSpan as _;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use model::ServerTime;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::{Weekdays, WordsError, parse_time, time_words};
 use super::zone::{self, MINUTE_MICROS};
 
-/// A time in which nothing starts, by the time zone of the schedule.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A time in which nothing starts, by the time zone of the schedule, such as `mon-fri 08:00-18:00`
+/// or `2026-12-24..2026-12-26`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum Blackout {
     /// From `from` to `to` on each of the days. It ends on the next day if `to` is not after

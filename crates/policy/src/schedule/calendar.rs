@@ -4,6 +4,7 @@ use jiff::ToSpan as _;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use model::ServerTime;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::words::{MonthDays, Months, Times, Weekdays, Weeks};
@@ -14,7 +15,7 @@ use super::zone;
 const SEARCHED_DAYS: usize = 41 * 366;
 
 /// Times of the day on certain days.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Calendar {
     pub times: Times,
     #[serde(default, skip_serializing_if = "Months::is_all")]
@@ -24,7 +25,7 @@ pub struct Calendar {
 }
 
 /// The days of a month on which something is due.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, from = "DaysForm")]
 pub enum Days {
     /// Days by their number in the month.
@@ -41,13 +42,13 @@ pub enum Days {
 
 /// Days as they are written. Without this form, days of the month that are wrong would be read as
 /// every day of the week.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct DaysForm {
+    /// Days by their number in the month. Beside them, days of the week mean nothing.
     month_days: Option<MonthDays>,
-    #[serde(default)]
-    weekdays: Weekdays,
-    #[serde(default)]
-    weeks: Weeks,
+    weekdays: Option<Weekdays>,
+    /// Weeks of the month from which days of the week are taken.
+    weeks: Option<Weeks>,
 }
 
 impl From<DaysForm> for Days {
@@ -55,7 +56,10 @@ impl From<DaysForm> for Days {
         let DaysForm { month_days, weekdays, weeks } = form;
         match month_days {
             Some(month_days) => Self::OfMonth { month_days },
-            None => Self::OfWeek { weekdays, weeks },
+            None => Self::OfWeek {
+                weekdays: weekdays.unwrap_or_default(),
+                weeks: weeks.unwrap_or_default(),
+            },
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use model::ServerTime;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action::{Action, Place};
@@ -24,7 +25,7 @@ const DURATION_MINUTES_MAX: u32 = 30 * 1440;
 const DESCRIPTION_BYTES_MAX: usize = 255;
 
 /// Definition of a schedule.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Definition {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -37,7 +38,7 @@ pub struct Definition {
     /// Number of further attempts after a failure.
     pub retries: u32,
     pub retry_pause_minutes: u32,
-    /// Time after which an attempt is ended; `None` for no limit.
+    /// Time after which an attempt is ended; without it, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_max_minutes: Option<u32>,
     /// True if an event whose window has passed is made up for, once.

@@ -7,19 +7,22 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan as _};
 use model::ServerTime;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::zone::{self, MINUTE_MICROS};
 
 /// A first time on the wall, and the interval to the next.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
+    /// Time on the wall, such as `2026-11-20T18:00:00`.
+    #[schemars(with = "String")]
     pub first: DateTime,
     pub every: Every,
 }
 
 /// Length of an interval. Each is at least 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Every {
     /// Elapsed minutes.

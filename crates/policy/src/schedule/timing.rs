@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use model::ServerTime;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blackout::{self, Blackout};
@@ -19,7 +20,7 @@ pub const WINDOW_MINUTES_MAX: u32 = 30 * 24 * 60;
 const COVERED_MAX: usize = 41 * 366;
 
 /// The times at which an action is due.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Timing {
     pub starts: Starts,
     /// Length of the window in which the action may start, in minutes.
@@ -28,13 +29,14 @@ pub struct Timing {
     pub spread_percent: u8,
     /// Day after which nothing is due, by the time zone of the schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub last_day: Option<jiff::civil::Date>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blackouts: Vec<Blackout>,
 }
 
 /// The rule for planned times.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Starts {
     Calendar(Calendar),

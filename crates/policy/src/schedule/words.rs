@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::civil::{Date, Time, Weekday};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A text that names no days, weeks, months or times.
@@ -120,7 +121,7 @@ fn full_name(word: &str, name: &str) -> bool {
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident, $list:ident, $expected:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Names);
 
@@ -225,7 +226,7 @@ impl Months {
 }
 
 /// Days of a month by number, such as `1,15,last`; `last-1` is the day before the last.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct MonthDays {
     /// Numbers from 1 for days from the first of the month, then numbers up to -1 for days from
@@ -284,7 +285,7 @@ impl fmt::Display for MonthDays {
 text_forms!(MonthDays);
 
 /// Times of the day, in whole minutes, such as `04:00,22:30`; at least one.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Times {
     /// Times in ascending order, each once.

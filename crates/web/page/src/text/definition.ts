@@ -1,38 +1,17 @@
-/** Definitions of schedules, as the server keeps them, and how people read them. */
+/** Definitions of schedules, and how people read them. */
+import type { Documents } from '../api/client';
 
-/** A word of an action: text, or the bytes in Base64 of a name that is no text. */
-export type Word = string | { bytes: string };
+export type Definition = Documents['Definition'];
+export type Word = Documents['Word'];
+export type Work = Documents['Work'];
 
-export interface Definition {
-  description?: string;
-  action: { work: string; objects?: Word[]; options?: string[] };
-  timing: {
-    starts: {
-      calendar?: { times: string; months?: string; month_days?: string; weekdays?: string; weeks?: string };
-      interval?: { every: unknown; first: unknown };
-      once?: number;
-    };
-    window_minutes: number;
-    spread_percent: number;
-    last_day?: string;
-    blackouts?: unknown[];
-  };
-  zone: string;
-  priority: number;
-  retries: number;
-  retry_pause_minutes: number;
-  duration_max_minutes?: number;
-  runs_late?: boolean;
-  is_suspended?: boolean;
-}
-
-export const WORK_OF_NODES = ['incremental', 'selective', 'full', 'archive', 'verify', 'drill', 'image', 'command'];
-export const WORK_OF_SERVER = [
+export const WORK_OF_NODES: Work[] = ['incremental', 'selective', 'full', 'archive', 'verify', 'drill', 'image', 'command'];
+export const WORK_OF_SERVER: Work[] = [
   'expire', 'reclaim', 'audit', 'scrub', 'copy-catalog', 'drain', 'copy-pools', 'repair', 'reclaim-volumes', 'move-volumes', 'audit-volumes',
 ];
 
 /** The definition of work that begins now. The server sets the time. */
-export function now(work: string, objects: Word[] = [], options: string[] = []): Definition {
+export function now(work: Work, objects: Word[] = [], options: string[] = []): Definition {
   return {
     action: { work, objects, options },
     timing: { starts: { once: 0 }, window_minutes: 60, spread_percent: 0 },
@@ -40,6 +19,8 @@ export function now(work: string, objects: Word[] = [], options: string[] = []):
     priority: 5,
     retries: 0,
     retry_pause_minutes: 20,
+    runs_late: false,
+    is_suspended: false,
   };
 }
 
@@ -47,19 +28,21 @@ export function zone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 }
 
+/** The days and times of a schedule that is due by calendar. */
+export function calendarOf(definition: Definition | undefined): Documents['Calendar'] | undefined {
+  const starts = definition?.timing.starts;
+  return starts && 'calendar' in starts ? starts.calendar : undefined;
+}
+
 /** The times of a schedule in words, as in "22:00, mon-fri, Europe/Berlin". */
 export function describeTiming(definition: Definition): string {
-  const { calendar, interval, once } = definition.timing.starts;
-  if (once !== undefined) return 'once';
-  if (calendar) {
+  const { starts } = definition.timing;
+  if ('once' in starts) return 'once';
+  if ('calendar' in starts) {
+    const { calendar } = starts;
     const parts = [calendar.times, calendar.weekdays, calendar.weeks && `weeks ${calendar.weeks}`, calendar.month_days && `days ${calendar.month_days}`, calendar.months];
     return [...parts.filter(Boolean), definition.zone].join(', ');
   }
-  return interval ? `every ${plain(interval.every)}, ${definition.zone}` : definition.zone;
-}
-
-/** A value of a definition that has no form of its own here. */
-function plain(value: unknown): string {
-  if (typeof value !== 'object' || value === null) return String(value);
-  return Object.entries(value).map(([name, part]) => `${plain(part)} ${name}`).join(' ');
+  const every = Object.entries(starts.interval.every).map(([unit, length]) => `${length} ${unit}`);
+  return `every ${every.join(' ')}, ${definition.zone}`;
 }

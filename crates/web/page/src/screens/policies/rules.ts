@@ -1,34 +1,10 @@
-/** Sets of management classes, as the server keeps them. */
-import type { Problem } from '../../api/client';
+/** Sets of management classes, and their rules in words. */
+import type { Documents, Problem } from '../../api/client';
 
-export interface BackupGroup {
-  versions_existing_max: string;
-  versions_deleted_max: string;
-  extra_days: string;
-  only_days: string;
-  mode: string;
-  frequency_days: number;
-  serialization: string;
-}
-export interface ArchiveGroup {
-  keep_days: string;
-  starts: string;
-  minimum_days: number;
-}
-export interface ManagementClass {
-  name: string;
-  backup?: BackupGroup;
-  archive?: ArchiveGroup;
-  /** In microseconds since 1970. */
-  locked_until?: number;
-}
-export interface PolicySet {
-  classes: ManagementClass[];
-  /** Name of the class. */
-  default_class: string;
-  backup_grace_days: number;
-  archive_grace_days: number;
-}
+export type BackupGroup = Documents['BackupGroupDocument'];
+export type ArchiveGroup = Documents['ArchiveGroupDocument'];
+export type ManagementClass = Documents['ClassDocument'];
+export type PolicySet = Documents['PolicySetDocument'];
 
 /** The rules of a backup group in a sentence. */
 export function backupText(group: BackupGroup): string {
