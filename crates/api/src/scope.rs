@@ -11,7 +11,7 @@
 
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
-use server::Sight;
+use server::{ScheduleSight, Sight};
 use store::schedules;
 use wire::proto::{self, follower::Follower};
 
@@ -22,6 +22,7 @@ use crate::problem::{Kind, Problem};
 use crate::resources::{
     area_of_run, check_commands, check_handover, check_reach, check_return, check_seen,
     domains_seen, find_domain, find_node, guard_move, node_sight, nodes_seen, require_event,
+    schedules_seen,
 };
 use crate::roles::{Area, Right};
 
@@ -71,6 +72,8 @@ enum Object {
     Event(u64),
     /// The nodes, the domains or the events that the caller may see.
     List,
+    /// The schedules that the caller may see.
+    Schedules,
     /// Everything of the service.
     Service,
 }
@@ -93,10 +96,12 @@ pub(crate) enum Permit {
     Body(Vec<u8>),
     /// The call, which lists no other objects.
     Sight(Sight),
+    /// The call, which lists these schedules.
+    Schedules(ScheduleSight),
 }
 
 /// The calls.
-const CALLS: [ScopedCall; 20] = [
+const CALLS: [ScopedCall; 21] = [
     scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
     scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
     looked_at("SetNode", |message| {
@@ -137,6 +142,7 @@ const CALLS: [ScopedCall; 20] = [
         let names: Option<Vec<String>> = followers.into_iter().map(name).collect();
         Ok(Object::Run { names: names.filter(|names| !names.is_empty()), definition })
     }),
+    scoped("Schedules", |_| Ok(Object::Schedules)),
     looked_at("PutSchedule", |message| {
         let proto::PutScheduleRequest { name, definition, .. } = read(message)?;
         Ok(Object::Schedule { name, definition: Some(definition) })
@@ -197,7 +203,7 @@ pub(crate) fn of_service(caller: &Caller) -> Problem {
     }
     let text = "this command is about the whole service, and your roles are in domains; name a \
                 node of your domain, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
-                'event', 'stats', 'user', 'key', 'alert', 'filespace', 'report' or 'api'";
+                'event', 'schedule list', 'stats', 'user', 'key', 'alert', 'filespace', 'report' or 'api'";
     Problem::new(Kind::Forbidden, text)
 }
 
@@ -258,6 +264,9 @@ pub(crate) fn check(
             check_return(desk.store(), caller, &set, Some(revert_to).filter(|&number| number > 0))?;
         }
         Object::List => return sight(desk, caller).map(Permit::Sight),
+        Object::Schedules => {
+            return schedules_seen(desk, caller).map(|all| Permit::Schedules(ScheduleSight(all)));
+        }
         Object::Nodes(names) => find_nodes(desk, caller, &names, (area, right))?,
         Object::Run { names, definition } => {
             let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));

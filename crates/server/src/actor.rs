@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use catalog::NodeSight;
 use catalog::actor::administrator;
 use model::{DomainId, NodeId};
+use store::schedules::Schedule;
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
 
@@ -24,6 +25,11 @@ pub struct Sight {
     pub events: NodeSight,
 }
 
+/// The schedules that a list shows to its caller, as the caller sees them. The service above notes
+/// them in a request; without them, a list shows all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScheduleSight(pub Vec<Schedule>);
+
 /// Mark of the review of a draft. If the service above notes it in a request, only the draft with
 /// this mark is activated; otherwise the draft is activated as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +37,11 @@ pub struct ReviewMark(pub String);
 
 /// Returns the limit on what the caller of a request sees, if there is one.
 pub(crate) fn sight<T>(request: &Request<T>) -> Option<Sight> {
+    request.extensions().get().cloned()
+}
+
+/// Returns the schedules that the caller of a request sees, if there is a limit on them.
+pub(crate) fn schedule_sight<T>(request: &Request<T>) -> Option<ScheduleSight> {
     request.extensions().get().cloned()
 }
 

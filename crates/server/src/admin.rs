@@ -22,7 +22,7 @@ use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use self::progress::report;
-use crate::actor::{ReviewMark, actor, numbering, review_mark, sight};
+use crate::actor::{ReviewMark, actor, numbering, review_mark, schedule_sight, sight};
 use crate::edge::Edge;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
@@ -653,8 +653,9 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::SchedulesRequest>,
     ) -> Result<Response<proto::SchedulesReply>, Status> {
+        let sight = schedule_sight(&request);
         let request = request.into_inner();
-        self.blocking(move |store| schedules::list(store, request)).await
+        self.blocking(move |store| schedules::list(store, request, sight)).await
     }
 
     async fn put_schedule(

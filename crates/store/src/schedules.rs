@@ -37,7 +37,7 @@ pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
 pub use define::{
     Schedule, add, add_of_domain, associate, associate_found, change, check_followers,
-    check_following, definition, dissociate, list, readable, remove,
+    check_following, definition, dissociate, list, readable, remove, unknown,
 };
 pub use events::{
     EventTarget, control, control_one, event_numbered, find_event, node_events, note_obstacle,

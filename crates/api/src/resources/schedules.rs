@@ -267,6 +267,24 @@ impl<'a> View<'a> {
     }
 }
 
+/// Returns the schedules that the caller may see, with the followers that the caller may see, and
+/// with their domain and author if the caller may know them.
+pub(crate) fn schedules_seen(desk: &Desk, caller: &Caller) -> Answer<Vec<Schedule>> {
+    let view = View::read(desk, caller)?;
+    let mut all = schedules::readable(desk.store())?;
+    all.retain(|schedule| view.shows(schedule));
+    for schedule in &mut all {
+        let mut followers = std::mem::take(&mut schedule.followers);
+        followers.retain(|follower| view.name(schedule, follower).is_some());
+        schedule.followers = followers;
+        schedule.owner = schedule.owner.filter(|owner| view.domains.contains_key(owner));
+        if !caller.is_staff() {
+            schedule.row.changed_by.clear();
+        }
+    }
+    Ok(all)
+}
+
 fn describe(view: &View<'_>, schedule: Schedule) -> ScheduleDocument {
     let followers = schedule.followers.iter().filter_map(|one| view.name(&schedule, one)).collect();
     let Schedule { row, definition, owner, .. } = schedule;

@@ -132,6 +132,47 @@ fn an_operator_starts_nothing_that_reaches_the_contents_of_files() {
         .says("about the whole service");
 }
 
+/// The schedules of others are neither listed nor told from those that do not exist, nor are the
+/// other followers of a shared one.
+#[test]
+fn a_tenant_lists_the_schedules_of_the_own_domain_from_elsewhere() {
+    let service = Provider::new();
+    let definition = json!({
+        "action": { "work": "incremental" },
+        "timing": {
+            "starts": { "calendar": { "times": "22:00" } },
+            "window_minutes": 60,
+            "spread_percent": 0,
+        },
+        "zone": "UTC", "priority": 5, "retries": 2, "retry_pause_minutes": 20,
+    });
+    for domain in ["LAB", "LAW"] {
+        let name = format!("of-{domain}");
+        let own = json!({ "name": name, "domain": domain, "definition": definition });
+        service.tenant(domain).post("/v1/schedules", &own).expect(201);
+    }
+    let followers = json!([{ "domain": "LAB" }, { "domain": "LAW" }]);
+    let shared = json!({ "name": "nightly", "definition": definition, "followers": followers });
+    service.root.post("/v1/schedules", &shared).expect(201);
+    let law_alone = json!({ "name": "law", "definition": definition,
+        "followers": [{ "domain": "LAW" }] });
+    service.root.post("/v1/schedules", &law_alone).expect(201);
+    let lab = |words: &[&str]| run(&service, "admin-of-LAB", words);
+    assert_eq!(names(lab(&["schedule", "list"]), "schedule"), ["nightly", "of-LAB"]);
+    let shown = lab(&["schedule", "show", "nightly"]).expect(&[0]).json_lines().remove(0);
+    assert!(!shown.to_string().contains("LAW"), "{shown}");
+    assert_eq!(shown["changed_by"], "");
+    let refusal = |name: &str| {
+        let outcome = lab(&["schedule", "show", name]);
+        assert_ne!(outcome.code(), 0, "{outcome}");
+        outcome.stderr.replace(name, "NAME")
+    };
+    assert_eq!(refusal("of-LAW"), refusal("nothing"));
+    assert_eq!(refusal("law"), refusal("nil"));
+    let all = run(&service, "root", &["schedule", "list"]);
+    assert_eq!(names(all, "schedule"), ["law", "nightly", "of-LAB", "of-LAW"]);
+}
+
 #[test]
 fn a_node_that_moves_leaves_an_owner_of_another_domain_behind() {
     let service = Provider::new();
@@ -181,7 +222,7 @@ fn objects_of_others_do_not_exist_for_a_tenant_elsewhere() {
         };
         assert_eq!(ask("law-1", "LAW"), ask("nil-1", "NIL"), "{order:?}");
     }
-    for order in [&["pool", "list"][..], &["schedule", "list"], &["expire"], &["stats"]] {
+    for order in [&["pool", "list"][..], &["schedule", "delete", "x"], &["expire"], &["stats"]] {
         let refused = lab(order).expect(&[12]).says("about the whole service");
         refused.says("'alert', 'filespace', 'report' or 'api'");
     }

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use catalog::{EventFilter, Follower, Node, PollRow, ScheduledEvent};
 use model::{DomainId, NodeId};
 use policy::schedule::event::EventState;
-use store::schedules::{self, EventTarget};
+use store::schedules::{self, EventTarget, Schedule};
 use store::{Store, StoreError, domains, nodes};
 use wire::proto;
 
-use crate::actor::Sight;
+use crate::actor::{ScheduleSight, Sight};
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::messages::schedules as forms;
@@ -24,8 +24,13 @@ const SERVER_ITSELF: &str = "(server)";
 pub(super) fn list(
     store: &Store,
     request: proto::SchedulesRequest,
+    sight: Option<ScheduleSight>,
 ) -> Result<proto::SchedulesReply, StoreError> {
-    let all = schedules::list(store, messages::name(&request.name))?;
+    let name = messages::name(&request.name);
+    let all = match sight {
+        Some(sight) => seen(sight, name)?,
+        None => schedules::list(store, name)?,
+    };
     let all: Vec<proto::Schedule> = all
         .into_iter()
         .map(|one| forms::schedule(store, one))
@@ -36,6 +41,19 @@ pub(super) fn list(
         |schedule| schedule,
     );
     Ok(proto::SchedulesReply { schedules: items, next })
+}
+
+/// Returns the schedule `name`, or all schedules, of those that the caller sees. One of others is
+/// answered as one that does not exist.
+fn seen(sight: ScheduleSight, name: Option<&str>) -> Result<Vec<Schedule>, StoreError> {
+    let ScheduleSight(mut all) = sight;
+    if let Some(name) = name {
+        all.retain(|schedule| schedule.row.name.eq_ignore_ascii_case(name));
+        if all.is_empty() {
+            return Err(schedules::unknown(name));
+        }
+    }
+    Ok(all)
 }
 
 pub(super) fn put(

@@ -84,7 +84,8 @@ pub(super) fn find(store: &Store, name: &str) -> Result<Schedule, StoreError> {
     list(store, Some(name))?.pop().ok_or_else(|| unknown(name))
 }
 
-fn unknown(name: &str) -> StoreError {
+/// The error for a schedule that does not exist.
+pub fn unknown(name: &str) -> StoreError {
     StoreError::not_found(format!(
         "there is no schedule {name}; 'holdfast admin schedule list' shows all schedules"
     ))
