@@ -262,6 +262,20 @@ fn files_of_two_times_are_found_compared_downloaded_and_restored() {
     stage.play("restore", facts);
 }
 
+/// The limit makes the restore last so long that its bar is seen to move.
+#[test]
+fn a_restore_at_the_node_moves_its_bar() {
+    let Some(stage) = Stage::new(1) else { return };
+    plant_files(&stage.tree.join("slow"), 20, 1 << 20, 9);
+    stage.nodes[0].backup(&stage.tree, &[]).expect(&[0]);
+    let config = stage.nodes[0].home().join("client.toml");
+    let own = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("limit_rate_receive = \"1M\"\n{own}")).unwrap();
+    let _agent = stage.agent();
+    let (filespace, inside) = stage.place();
+    stage.play("bar", json!({ "filespace": filespace, "inside": inside }));
+}
+
 #[test]
 fn work_is_followed_live_and_cancelled_and_sessions_are_ended() {
     let Some(stage) = Stage::new(1) else { return };
