@@ -4,6 +4,27 @@ use model::ServerTime;
 
 use crate::CatalogError;
 
+/// The operation that activates a draft, and the field of its requests with the domain's number.
+pub const ACTIVATE_POLICY: AboutDomain =
+    AboutDomain { operation: "policies.activate", field: "id" };
+/// The operation that moves a node, and the field of its requests with the new domain's number.
+pub const MOVE_NODE: AboutDomain = AboutDomain { operation: "nodes.change", field: "domain_id" };
+
+/// An operation whose requests name a domain by its number. The catalogue ends the requests about
+/// a domain that is removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AboutDomain {
+    /// Name of the operation.
+    pub operation: &'static str,
+    /// Field of the request, as JSON, that has the number.
+    pub field: &'static str,
+}
+
+impl AboutDomain {
+    /// All such operations.
+    pub(crate) const ALL: [Self; 2] = [ACTIVATE_POLICY, MOVE_NODE];
+}
+
 /// State of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ApprovalState {

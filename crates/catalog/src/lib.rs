@@ -67,7 +67,9 @@ pub use alerts::{AlertChanges, AlertFilter, AlertRow, Alerts, Delivery, NoticeRo
 pub use amounts::{Amount, Amounts, Growth};
 pub use answers::{AnswerRow, Answers};
 pub use api_keys::{ApiKeyRow, ApiKeys};
-pub use approvals::{ApprovalRow, ApprovalState, Approvals, Decision};
+pub use approvals::{
+    ACTIVATE_POLICY, AboutDomain, ApprovalRow, ApprovalState, Approvals, Decision, MOVE_NODE,
+};
 pub use archives::{ArchiveChange, ArchiveRow, Archives};
 pub use baselines::{BASELINES_MAX, BaselineRow, Baselines};
 pub use batches::{Batches, CommitError, Write};

@@ -22,14 +22,12 @@ use crate::desk::Desk;
 use crate::fields::Bytes;
 use crate::roles::{Area, Right};
 
-// The catalogue ends the requests about a removed domain. Its list `ABOUT_DOMAINS` repeats the
-// operations that name a domain, and the fields that have the domain's number.
 const REMOVE_NODE: &str = "nodes.remove";
 const REMOVE_FILESPACE: &str = "filespaces.remove";
-const ACTIVATE_POLICY: &str = "policies.activate";
+const ACTIVATE_POLICY: &str = catalog::ACTIVATE_POLICY.operation;
 const REMOVE_POOL: &str = "pools.remove";
 const LABEL_VOLUME: &str = "volumes.label";
-const MOVE_NODE: &str = "nodes.change";
+const MOVE_NODE: &str = catalog::MOVE_NODE.operation;
 
 /// Reads the order of a kept request. Returns `None` for one that this program does not know.
 pub(super) fn read(row: &ApprovalRow) -> Option<Box<dyn Order>> {
@@ -481,5 +479,24 @@ impl Order for VolumeLabel {
     fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
         desk.store().check_keeps_house()?;
         self.write(desk.store(), true, actor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request with another field would stay after its domain, and be about the next domain with
+    /// the same number.
+    #[test]
+    fn requests_about_domains_have_the_field_by_which_the_catalogue_finds_them() {
+        let texts = || ["LAB", "mark"].map(str::to_owned);
+        let [domain, mark] = texts();
+        let activation = Activation { id: 7, domain, mark, confirm: true, shorter: Vec::new() };
+        assert_eq!(json(&activation)[catalog::ACTIVATE_POLICY.field], 7);
+        let [domain, mark] = texts();
+        let node = "web-1".to_owned();
+        let order = NodeMove { id: 3, domain_id: 7, node, domain, mark, losses: Vec::new() };
+        assert_eq!(json(&order)[catalog::MOVE_NODE.field], 7);
     }
 }

@@ -4,12 +4,7 @@ use model::{DomainId, ServerTime};
 
 use super::{Engine, NO_DOMAIN, Row, Sql, code, params, row_count, row_number};
 use crate::actor::SERVER;
-use crate::{ApprovalRow, ApprovalState, Approvals, CatalogError, Decision};
-
-/// Operations whose requests name a domain, and the field that has its number. The names are those
-/// of `resources::orders` in `api`.
-const ABOUT_DOMAINS: [(&str, &str); 2] =
-    [("policies.activate", "id"), ("nodes.change", "domain_id")];
+use crate::{AboutDomain, ApprovalRow, ApprovalState, Approvals, CatalogError, Decision};
 
 impl<E: Engine> Approvals for E {
     fn add_approval(&self, row: &ApprovalRow) -> Result<u64, CatalogError> {
@@ -73,7 +68,7 @@ pub(super) fn forget_domain(
                  WHERE operation = ? AND request LIKE ?";
     let [refused, waiting] = [ApprovalState::Refused, ApprovalState::Waiting]
         .map(|state| code(state, &ApprovalState::ALL));
-    for (operation, field) in ABOUT_DOMAINS {
+    for AboutDomain { operation, field } in AboutDomain::ALL {
         // Within the texts of a request, a quotation mark has a backslash before it.
         let [own, nobodys] = [domain, NO_DOMAIN].map(|one| format!("\"{field}\":{},", one.0));
         let like = format!("%{own}%");
