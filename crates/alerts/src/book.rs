@@ -6,13 +6,17 @@ use catalog::{AlertChanges, AlertRow};
 use model::ServerTime;
 
 use crate::kind::{Ending, Kind};
-use crate::rules::{Assessment, DAY_MICROS, Finding, is_event_there, packs_of_damage};
+use crate::rules::{Assessment, DAY_MICROS, Finding, is_event_there};
+
+/// Prefix of the marks with the amounts that the alerts about damage tell. The object follows.
+pub(crate) const DAMAGE: &str = "alerts damage ";
 
 /// Returns the changes that make the alerts in `pending` those of the assessment. An alert that
-/// goes on keeps its beginning.
+/// goes on keeps its beginning. `told` are the marks of the last look with the prefix [`DAMAGE`].
 pub(crate) fn reconcile(
     pending: &[AlertRow],
     assessment: &Assessment,
+    told: &BTreeMap<String, i64>,
     now: ServerTime,
 ) -> AlertChanges {
     let mut found: BTreeMap<(&str, &str), &Finding> = BTreeMap::new();
@@ -24,7 +28,7 @@ pub(crate) fn reconcile(
     for alert in pending.iter().filter(|alert| alert.ended.is_none()) {
         let key = (alert.kind.as_str(), alert.object.as_str());
         match found.get(&key) {
-            Some(finding) if is_worse(alert, finding) => {
+            Some(finding) if is_worse(alert, finding, told) => {
                 changes.ended.push(alert.number);
                 // The same goes on, so nobody is told of an end.
                 changes.ends_told.push(alert.number);
@@ -41,15 +45,22 @@ pub(crate) fn reconcile(
     }
     let new = found.iter().filter(|(key, _)| !known.contains(*key));
     changes.opened = new.map(|(_, finding)| row(finding, now)).collect();
+    let amounts = found.values().filter_map(|finding| amount(finding));
+    changes.marks = amounts.filter(|(name, amount)| told.get(name) != Some(amount)).collect();
     changes
+}
+
+/// Returns the mark with the amount of a finding that can get worse.
+fn amount(finding: &Finding) -> Option<(String, i64)> {
+    let amount = i64::try_from(finding.amount?).unwrap_or(i64::MAX);
+    Some((format!("{DAMAGE}{}", finding.object), amount))
 }
 
 /// Returns true if more data is damaged than somebody has acknowledged. It is a new alert, because
 /// nobody is told of an acknowledged one.
-fn is_worse(alert: &AlertRow, finding: &Finding) -> bool {
-    finding.kind == Kind::DamagedData
-        && alert.acknowledged.is_some()
-        && packs_of_damage(&finding.text) > packs_of_damage(&alert.text)
+fn is_worse(alert: &AlertRow, finding: &Finding, told: &BTreeMap<String, i64>) -> bool {
+    let grows = |(name, amount): (String, i64)| told.get(&name).is_some_and(|told| amount > *told);
+    alert.acknowledged.is_some() && amount(finding).is_some_and(grows)
 }
 
 /// Returns true if an alert is over that the rules do not find.
@@ -107,7 +118,7 @@ mod tests {
 
     fn finding(kind: Kind, object: &str, text: &str) -> Finding {
         let (object, text) = (object.to_owned(), text.to_owned());
-        Finding { kind, object, domain: None, node: None, text }
+        Finding { kind, object, domain: None, node: None, text, amount: None }
     }
 
     fn alert(number: u64, kind: Kind, object: &str) -> AlertRow {
@@ -125,7 +136,7 @@ mod tests {
 
     /// Returns the objects that begin, the numbers that end, and those with new words.
     fn changes(pending: &[AlertRow], assessment: &Assessment) -> (Vec<String>, Vec<u64>, Vec<u64>) {
-        let changes = reconcile(pending, assessment, NOW);
+        let changes = reconcile(pending, assessment, &BTreeMap::new(), NOW);
         let opened = changes.opened.into_iter().map(|alert| alert.object).collect();
         let reworded = changes.reworded.into_iter().map(|(number, _)| number).collect();
         (opened, changes.ended, reworded)
@@ -133,17 +144,26 @@ mod tests {
 
     #[test]
     fn more_damage_than_somebody_has_acknowledged_is_a_new_alert() {
-        let damage = |packs: &str| finding(Kind::DamagedData, "packs", packs);
-        let with = |text: &str, acknowledged| AlertRow { acknowledged, ..row(&damage(text), NOW) };
-        let look = |alert: AlertRow, packs: &str| {
-            let found = reconcile(&[alert], &assessment(&[damage(packs)]), NOW);
-            (found.opened.len(), found.ended.len(), found.ends_told.len(), found.reworded.len())
+        let damage = |packs: u64| Finding {
+            amount: Some(packs),
+            ..finding(Kind::DamagedData, "packs", &packs.to_string())
         };
-        let (two, ten) = ("2 packs have damaged data", "10 packs have damaged data");
-        assert_eq!(look(with(two, Some(NOW)), ten), (1, 1, 1, 0));
-        assert_eq!(look(with(two, None), ten), (0, 0, 0, 1), "somebody is told of this one");
-        assert_eq!(look(with(ten, Some(NOW)), two), (0, 0, 0, 1));
-        assert_eq!(look(with(two, Some(NOW)), two), (0, 0, 0, 0));
+        let with = |packs, acknowledged| AlertRow { acknowledged, ..row(&damage(packs), NOW) };
+        let look = |alert: AlertRow, told: &BTreeMap<String, i64>, packs: u64| {
+            let found = reconcile(&[alert], &assessment(&[damage(packs)]), told, NOW);
+            let counts = [found.opened.len(), found.ended.len(), found.ends_told.len()];
+            (counts, found.reworded.len(), found.marks)
+        };
+        let told = |packs| BTreeMap::from([("alerts damage packs".to_owned(), packs)]);
+        let mark = |packs| told(packs).into_iter().collect::<Vec<_>>();
+        let known = Some(NOW);
+        assert_eq!(look(with(2, known), &told(2), 10), ([1, 1, 1], 0, mark(10)));
+        let heard = look(with(2, None), &told(2), 10);
+        assert_eq!(heard, ([0, 0, 0], 1, mark(10)), "somebody is told of this one");
+        assert_eq!(look(with(10, known), &told(10), 2), ([0, 0, 0], 1, mark(2)));
+        assert_eq!(look(with(2, known), &told(2), 2), ([0, 0, 0], 0, Vec::new()));
+        let first = look(with(2, known), &BTreeMap::new(), 2);
+        assert_eq!(first, ([0, 0, 0], 0, mark(2)), "an older program has told it");
     }
 
     #[test]
@@ -204,11 +224,12 @@ mod tests {
                 .map(|(kind, object)| finding(Kind::ALL[*kind], object, "text"))
                 .collect();
             let assessment = assessment(&findings);
-            let mut pending = reconcile(&[], &assessment, NOW).opened;
+            let told = BTreeMap::new();
+            let mut pending = reconcile(&[], &assessment, &told, NOW).opened;
             for (number, alert) in (1..).zip(&mut pending) {
                 alert.number = number;
             }
-            let again = reconcile(&pending, &assessment, NOW);
+            let again = reconcile(&pending, &assessment, &told, NOW);
             prop_assert_eq!(again, AlertChanges::none(NOW));
         }
     }

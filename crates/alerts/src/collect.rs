@@ -8,7 +8,7 @@ use catalog::{
 };
 use model::{DomainId, NodeId, ServerTime};
 use store::folder::config::CA_CERTIFICATE;
-use store::lifecycle::{catalog_copy, clock};
+use store::lifecycle::{catalog_copy, clock, victims};
 use store::pools::{self, PoolSummary};
 use store::{Store, StoreError, quotas};
 use x509_parser::pem::Pem;
@@ -41,11 +41,12 @@ pub(crate) fn collect(
     sessions: &[(u64, SessionRow)],
 ) -> Result<Facts, StoreError> {
     let (catalog, now) = (&store.catalog, sys::clock::now());
-    let nodes = nodes(store, now)?;
     let summaries = pools::list(store, None)?;
     let today = now.0.div_euclid(DAY_MICROS);
     let usage = catalog.pack_usage()?;
     let damaged = usage.iter().filter(|usage| usage.state == PackState::Damaged);
+    let damaged_packs: u64 = damaged.map(|usage| usage.packs).sum();
+    let nodes = nodes(store, now, damaged_packs > 0)?;
     let volumes = catalog.volumes()?.into_iter().filter(|volume| volume.errors > 0);
     Ok(Facts {
         now,
@@ -66,15 +67,19 @@ pub(crate) fn collect(
         tasks: tasks(catalog.last_task_runs()?),
         distrusts_clock: !clock::is_trusted(store)?,
         copy: copy(store, memory, &nodes),
-        damaged_packs: damaged.map(|usage| usage.packs).sum(),
+        damaged_packs,
         certificates: certificates(store),
         deletions: deletions(store, sessions)?,
         nodes,
     })
 }
 
-fn nodes(store: &Store, now: ServerTime) -> Result<Vec<NodeFacts>, StoreError> {
+/// Reads the facts about nodes. Without damaged packs, what audits have noted of lost versions is
+/// over.
+fn nodes(store: &Store, now: ServerTime, is_damaged: bool) -> Result<Vec<NodeFacts>, StoreError> {
     let catalog = &store.catalog;
+    let all = catalog.nodes()?;
+    let lost = if is_damaged { victims::noted(store, &all)? } else { BTreeMap::new() };
     let backups: BTreeMap<NodeId, ServerTime> = catalog.last_backups()?.into_iter().collect();
     let ends: BTreeMap<NodeId, ServerTime> = catalog.certificate_ends()?.into_iter().collect();
     let mut drills: BTreeMap<(NodeId, bool), DrillRow> = BTreeMap::new();
@@ -93,8 +98,9 @@ fn nodes(store: &Store, now: ServerTime) -> Result<Vec<NodeFacts>, StoreError> {
         certificate_end: ends.get(&node.id).copied(),
         good_drill: drills.get(&(node.id, true)).map(|drill| drill.at),
         failed_drill: drills.get(&(node.id, false)).map(|drill| (drill.at, drill.reason.clone())),
+        lost_versions: lost.get(&node.id).copied().unwrap_or_default(),
     };
-    Ok(catalog.nodes()?.into_iter().map(facts).collect())
+    Ok(all.into_iter().map(facts).collect())
 }
 
 /// Returns the mount points whose last good backups are so old that they may be worth an alert.

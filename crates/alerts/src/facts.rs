@@ -66,6 +66,8 @@ pub(crate) struct NodeFacts {
     pub(crate) certificate_end: Option<ServerTime>,
     pub(crate) good_drill: Option<ServerTime>,
     pub(crate) failed_drill: Option<(ServerTime, String)>,
+    /// Number of versions that need damaged data, as the last audits have found them.
+    pub(crate) lost_versions: u64,
 }
 
 /// A pool.

@@ -24,6 +24,9 @@ pub(crate) struct Finding {
     pub(crate) domain: Option<DomainId>,
     pub(crate) node: Option<NodeId>,
     pub(crate) text: String,
+    /// What grows if it gets worse, of findings that can: the number of damaged packs, or of
+    /// versions of a node that need damaged data.
+    pub(crate) amount: Option<u64>,
 }
 
 /// Verdict of the rules about a state of the server.
@@ -63,6 +66,7 @@ pub(crate) fn assess(facts: &Facts, settings: &AlertSettings) -> Assessment {
     for node in facts.nodes.iter().filter(|node| !node.is_locked) {
         assessment.findings.extend(of_node(node, facts.now, settings));
     }
+    assessment.findings.extend(facts.nodes.iter().filter_map(damage_of_node));
     if settings.events {
         events(facts, settings, &mut assessment);
     }
@@ -83,12 +87,12 @@ pub(crate) fn assess(facts: &Facts, settings: &AlertSettings) -> Assessment {
 }
 
 fn service(kind: Kind, object: &str, text: String) -> Finding {
-    Finding { kind, object: object.to_owned(), domain: None, node: None, text }
+    Finding { kind, object: object.to_owned(), domain: None, node: None, text, amount: None }
 }
 
 fn about(node: &NodeFacts, kind: Kind, text: String) -> Finding {
     let (domain, id) = (Some(node.domain), Some(node.id));
-    Finding { kind, object: node.name.clone(), domain, node: id, text }
+    Finding { kind, object: node.name.clone(), domain, node: id, text, amount: None }
 }
 
 /// Returns the moment `count` units before now; `None` if the rule is switched off.
@@ -207,6 +211,7 @@ fn events(facts: &Facts, settings: &AlertSettings, assessment: &mut Assessment) 
             object,
             domain: node.map(|node| node.domain),
             node: id,
+            amount: None,
         });
     }
 }
@@ -322,13 +327,20 @@ fn damage(packs: u64) -> Option<Finding> {
         packs => format!("{} packs have damaged data", count(packs)),
     };
     let text = format!("{text}; 'holdfast admin audit' names the objects");
-    Some(service(Kind::DamagedData, "packs", text))
+    Some(Finding { amount: Some(packs), ..service(Kind::DamagedData, "packs", text) })
 }
 
-/// Returns the number of packs in the text of an alert about damage.
-pub(crate) fn packs_of_damage(text: &str) -> Option<u64> {
-    let (packs, _) = text.split_once(" pack")?;
-    packs.replace(',', "").parse().ok()
+/// Finds damage to the data of a node, for those who may hear of the node only.
+fn damage_of_node(node: &NodeFacts) -> Option<Finding> {
+    let (name, versions) = (&node.name, node.lost_versions);
+    let versions_text = counted(versions, "stored version");
+    let text = format!(
+        "{versions_text} of node {name} cannot be restored as a whole, because data is damaged; a \
+         full backup of the node stores again what it still has"
+    );
+    let finding = about(node, Kind::DamagedData, text);
+    let object = format!("data of {name}");
+    (versions > 0).then_some(Finding { object, amount: Some(versions), ..finding })
 }
 
 fn copy(facts: &Facts, settings: &AlertSettings) -> Option<Finding> {

@@ -150,7 +150,8 @@ impl Watcher {
         let facts = collect::collect(store, &mut self.memory, &sessions)?;
         let assessment = rules::assess(&facts, settings);
         let before = store.catalog.pending_alerts()?;
-        let mut changes = book::reconcile(&before, &assessment, facts.now);
+        let told = store.catalog.marks_of(book::DAMAGE)?;
+        let mut changes = book::reconcile(&before, &assessment, &told, facts.now);
         if let Some((last, _)) = sessions.last() {
             changes
                 .marks
@@ -404,6 +405,7 @@ mod tests {
                 domain: Some(DomainId(domain)),
                 node: node.map(NodeId),
                 text: String::new(),
+                amount: None,
             };
             book::row(&finding, at)
         };
@@ -418,6 +420,7 @@ mod tests {
             certificate_end: None,
             good_drill: None,
             failed_drill: None,
+            lost_versions: 0,
         };
         let alerts = vec![alert(1, Some(4)), alert(1, Some(5)), alert(1, None)];
         let found = with_present_domains(alerts, &[node]);

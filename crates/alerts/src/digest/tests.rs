@@ -66,6 +66,7 @@ fn node(name: &str, hours: Option<i64>, is_locked: bool) -> NodeFacts {
         certificate_end: None,
         good_drill: None,
         failed_drill: None,
+        lost_versions: 0,
     }
 }
 
@@ -109,7 +110,8 @@ fn facts() -> Facts {
 
 fn alert(object: &str, is_known: bool) -> AlertRow {
     let (kind, text) = (Kind::NoBackup, format!("node {object} has no backup"));
-    let finding = Finding { kind, object: object.to_owned(), domain: None, node: None, text };
+    let object = object.to_owned();
+    let finding = Finding { kind, object, domain: None, node: None, text, amount: None };
     AlertRow { acknowledged: is_known.then_some(NOW), ..row(&finding, NOW) }
 }
 

@@ -12,7 +12,8 @@ fn minutes_ago(minutes: i64) -> ServerTime {
 
 fn alert(kind: Kind, object: &str) -> AlertRow {
     let (domain, text) = (Some(DomainId(1)), format!("the text of {object}"));
-    let finding = Finding { kind, object: object.to_owned(), domain, node: None, text };
+    let object = object.to_owned();
+    let finding = Finding { kind, object, domain, node: None, text, amount: None };
     row(&finding, minutes_ago(60))
 }
 

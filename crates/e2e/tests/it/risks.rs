@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::api::{Provider, fields};
 use crate::at_work::enrol_in;
-use crate::scene::plant_files;
+use crate::damage::{find_stored, flip};
+use crate::scene::{file_name, plant_files};
 
 const LOOKS_MAX: u32 = 1200;
 
@@ -46,6 +47,43 @@ pub(crate) fn tenant(service: &Provider, domain: &str) -> Caller {
     plant_files(&tree, 20, 5_000, 7);
     node.backup(&tree, &[]).expect(&[0]);
     caller
+}
+
+/// The owner of a node hears how much of it is damaged, and nothing about the nodes of others.
+#[test]
+fn an_owner_is_told_of_damage_to_the_own_data_only() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    let mut service = Provider::new();
+    service.tenant("LAB");
+    let [eve, bert] = ["eve", "bert"].map(|login| service.person(login, &["owner@LAB"]));
+    for (owner, name, seed) in [(&eve, "eve-1", 1), (&bert, "bert-1", 2)] {
+        let node = enrol_in(&service, owner, name, "LAB");
+        let tree = service.scratch.folder(&format!("tree of {name}"));
+        plant_files(&tree, 3, 900_000, seed);
+        node.backup(&tree, &[]).expect(&[0]);
+    }
+    let damaged = service.scratch.join("tree of eve-1").join(file_name(0));
+    service.server.terminate().expect(&[0]);
+    let (pack, offset) = find_stored(service.server.dir(), &fs::read(damaged).unwrap());
+    flip(&pack, offset, 16);
+    let config = service.server.dir().join("server.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text + "\n[alerts]\nlook_secs = 1\n").unwrap();
+    service.server.restart();
+    service.server.try_admin(&["audit", "--data"]).expect(&[4]);
+    let path = "/v1/alerts?state=open";
+    let are_told =
+        |count: usize| move |alerts: &Value| fields(alerts, "kind") == vec!["damaged-data"; count];
+    let told = wait_for(&eve, path, are_told(1));
+    assert_eq!(fields(&told, "node"), ["eve-1"]);
+    let text = told["items"][0]["text"].as_str().unwrap();
+    assert!(text.contains("of node eve-1 cannot be restored"), "{text}");
+    assert_eq!(bert.get(path).expect(200).json()["items"], json!([]));
+    let of_all = wait_for(&service.root, path, are_told(2));
+    let texts = fields(&of_all, "text").join("\n");
+    assert!(texts.contains("1 pack has damaged data"), "{texts}");
 }
 
 #[test]

@@ -565,6 +565,7 @@ impl Audit<'_> {
             self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),
             self.outcome.victims.count
         );
+        victims::note(self.store, &self.outcome.victims, self.order.data)?;
         self.store.record("damage found", details)
     }
 }

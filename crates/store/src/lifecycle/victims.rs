@@ -10,6 +10,9 @@ use crate::lifecycle::records::{self, Owner, Record, VisitEvent};
 use crate::places::places;
 use crate::store::Store;
 
+/// Prefix of the marks with the number of versions of a node that need lost data. The number of the
+/// node and the time of its registration follow: another node may get the number.
+const LOST: &str = "versions lost of node ";
 /// Maximum number of victims that are listed by name.
 const NAMED_MAX: usize = 1000;
 
@@ -29,11 +32,14 @@ pub struct Victims {
     pub named: Vec<Victim>,
     /// Number of all victims.
     pub count: u64,
+    /// Number of the victims of each node.
+    pub by_node: BTreeMap<NodeId, u64>,
 }
 
 impl Victims {
-    fn add(&mut self, victim: Victim) {
+    fn add(&mut self, node: NodeId, victim: Victim) {
         self.count += 1;
+        *self.by_node.entry(node).or_default() += 1;
         if self.named.len() < NAMED_MAX {
             self.named.push(victim);
         }
@@ -76,17 +82,45 @@ pub fn find(
             // Nobody knows what was in the record, so all of it is lost.
             Err(StoreError::Damaged(_)) => {
                 let path = path_of(&filespace, record.directory().as_bytes());
-                victims.add(victim(&node, path, &record));
+                victims.add(node, victim(&node, path, &record));
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         for object in objects.iter().filter(|object| places(object).any(is_lost)) {
             let path = path_of(&filespace, &record.directory().join(&object.name));
-            victims.add(victim(&node, path, &record));
+            victims.add(node, victim(&node, path, &record));
         }
         Ok(())
     })?;
     assert!(victims.named.len() as u64 <= victims.count, "each named victim is counted");
     Ok(victims)
+}
+
+fn mark_of(node: &Node) -> String {
+    format!("{LOST}{} {}", node.id.0, node.registered.0)
+}
+
+/// Notes how many versions of each node are victims. With `is_all`, the other nodes have none;
+/// otherwise what was noted of them stays.
+pub(crate) fn note(store: &Store, victims: &Victims, is_all: bool) -> Result<(), StoreError> {
+    let mut marks = if is_all { store.catalog.marks_of(LOST)? } else { BTreeMap::new() };
+    marks.values_mut().for_each(|versions| *versions = 0);
+    for node in store.catalog.nodes()? {
+        if let Some(versions) = victims.by_node.get(&node.id) {
+            marks.insert(mark_of(&node), i64::try_from(*versions).unwrap_or(i64::MAX));
+        }
+    }
+    Ok(store.catalog.set_marks(&marks)?)
+}
+
+/// Returns those of the nodes that have victims, with the number of their victims, as the last
+/// audits have noted them.
+pub fn noted(store: &Store, nodes: &[Node]) -> Result<BTreeMap<NodeId, u64>, StoreError> {
+    let marks = store.catalog.marks_of(LOST)?;
+    let versions = |node: &Node| {
+        let noted = u64::try_from(*marks.get(&mark_of(node))?).ok()?;
+        (noted > 0).then_some((node.id, noted))
+    };
+    Ok(nodes.iter().filter_map(versions).collect())
 }

@@ -20,6 +20,31 @@ fn audit(server: &TestServer, order: Order) -> Outcome {
     run(&server.store, order, &mut |_| true).expect("runs to its end")
 }
 
+/// Returns the numbers of lost versions that are noted, of each node with some.
+fn lost(server: &TestServer) -> Vec<u64> {
+    let nodes = server.store.catalog.nodes().expect("are listed");
+    victims::noted(&server.store, &nodes).expect("are read").into_values().collect()
+}
+
+/// What an audit of all data does not find is over; one of checksums may not have looked there.
+#[test]
+fn lost_versions_are_noted_until_an_audit_of_all_data_finds_others() {
+    let server = server();
+    let noted = |versions: u64, is_all| {
+        let nodes = server.store.catalog.nodes().expect("are listed");
+        let by_node = nodes.iter().map(|node| (node.id, versions));
+        let by_node = by_node.filter(|(_, versions)| *versions > 0).collect();
+        let victims = Victims { by_node, ..Victims::default() };
+        victims::note(&server.store, &victims, is_all).expect("are noted");
+        lost(&server)
+    };
+    assert_eq!(lost(&server), [0_u64; 0]);
+    assert_eq!(noted(3, false), [3]);
+    assert_eq!(noted(0, false), [3]);
+    assert_eq!(noted(2, true), [2]);
+    assert_eq!(noted(0, true), [0_u64; 0]);
+}
+
 fn states(server: &TestServer) -> Vec<PackState> {
     let rows = server.store.catalog.packs().expect("are listed");
     rows.into_iter().map(|row| row.state).collect()
@@ -47,6 +72,7 @@ fn a_damaged_pack_without_another_copy_has_victims_by_name() {
     assert!(!damage.is_repaired && !damage.reason.is_empty());
     let paths: Vec<&[u8]> = outcome.victims.named.iter().map(|victim| &victim.path[..]).collect();
     assert_eq!((paths, outcome.victims.count), (vec![&b"/a/one"[..]], 1));
+    assert_eq!(lost(&server), [1]);
     assert_eq!(states(&server), [PackState::Damaged, PackState::Sealed]);
 }
 
