@@ -9,6 +9,7 @@
 //! 2. A list is cut into portions after the objects of others are gone. So neither a portion nor
 //!    the key of the next one tells of them.
 
+use policy::schedule::Definition;
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
 use server::{ScheduleSight, Sight};
@@ -20,9 +21,9 @@ use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
-    area_of_run, check_commands, check_handover, check_reach, check_return, check_seen,
-    domains_seen, find_domain, find_node, guard_move, node_sight, nodes_seen, require_event,
-    schedules_seen,
+    area_of_run, check_change, check_commands, check_handover, check_reach, check_reach_in,
+    check_removal, check_return, check_seen, check_spread, domains_seen, find_domain, find_node,
+    guard_move, node_sight, nodes_seen, require_event, schedules_seen,
 };
 use crate::roles::{Area, Right};
 
@@ -49,11 +50,7 @@ enum Object {
         /// True if nothing changes but the domain.
         is_alone: bool,
     },
-    /// A schedule that gets this definition, or whose definition more nodes are to follow.
-    Schedule {
-        name: String,
-        definition: Option<String>,
-    },
+    Schedule(ScheduleChange),
     /// Options that an option set gets, by name or by a return to a version.
     Options {
         set: String,
@@ -76,6 +73,28 @@ enum Object {
     Schedules,
     /// Everything of the service.
     Service,
+}
+
+/// A change of a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum ScheduleChange {
+    /// A new schedule, of a domain or of the service.
+    New {
+        domain: Option<String>,
+        definition: String,
+    },
+    Definition {
+        name: String,
+        definition: String,
+    },
+    /// These nodes and the nodes of these domains follow, or follow no longer.
+    Followers {
+        name: String,
+        nodes: Vec<String>,
+        domains: Vec<String>,
+        ends: bool,
+    },
+    Removal(String),
 }
 
 /// A call that a caller with roles in domains may make.
@@ -101,7 +120,7 @@ pub(crate) enum Permit {
 }
 
 /// The calls.
-const CALLS: [ScopedCall; 21] = [
+const CALLS: [ScopedCall; 22] = [
     scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
     scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
     looked_at("SetNode", |message| {
@@ -144,12 +163,28 @@ const CALLS: [ScopedCall; 21] = [
     }),
     scoped("Schedules", |_| Ok(Object::Schedules)),
     looked_at("PutSchedule", |message| {
-        let proto::PutScheduleRequest { name, definition, .. } = read(message)?;
-        Ok(Object::Schedule { name, definition: Some(definition) })
+        let proto::PutScheduleRequest { name, definition, is_new, domain } = read(message)?;
+        let domain = Some(domain).filter(|domain| !domain.is_empty());
+        Ok(Object::Schedule(match is_new {
+            true => ScheduleChange::New { domain, definition },
+            false => ScheduleChange::Definition { name, definition },
+        }))
+    }),
+    scoped("RemoveSchedule", |message| {
+        let name = read::<proto::SchedulesRequest>(message)?.name;
+        Ok(Object::Schedule(ScheduleChange::Removal(name)))
     }),
     looked_at("FollowSchedule", |message| {
-        let proto::FollowScheduleRequest { name, ends, .. } = read(message)?;
-        Ok(if ends { Object::Service } else { Object::Schedule { name, definition: None } })
+        let proto::FollowScheduleRequest { name, followers, ends } = read(message)?;
+        let (mut nodes, mut domains) = (Vec::new(), Vec::new());
+        for follower in followers {
+            match follower.follower {
+                Some(Follower::Node(name)) => nodes.push(name),
+                Some(Follower::Domain(name)) => domains.push(name),
+                Some(Follower::Label(_)) | None => {}
+            }
+        }
+        Ok(Object::Schedule(ScheduleChange::Followers { name, nodes, domains, ends }))
     }),
     looked_at("ChangeOptionSet", |message| {
         let option = |one: proto::SetOption| SetOption {
@@ -203,7 +238,8 @@ pub(crate) fn of_service(caller: &Caller) -> Problem {
     }
     let text = "this command is about the whole service, and your roles are in domains; name a \
                 node of your domain, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
-                'event', 'schedule list', 'stats', 'user', 'key', 'alert', 'filespace', 'report' or 'api'";
+                'event', 'schedule', 'stats', 'user', 'key', 'alert', 'filespace', 'report' or \
+                'api'";
     Problem::new(Kind::Forbidden, text)
 }
 
@@ -254,10 +290,7 @@ pub(crate) fn check(
     };
     match object {
         Object::Service => check_service(caller, (area, right))?,
-        Object::Schedule { name, definition } => {
-            check_service(caller, (area, right))?;
-            check_work(desk, caller, &name, definition.as_deref())?;
-        }
+        Object::Schedule(change) => check_schedule(desk, caller, (area, right), change)?,
         Object::Options { set, options, revert_to } => {
             check_service(caller, (area, right))?;
             check_commands(caller, &options)?;
@@ -269,8 +302,7 @@ pub(crate) fn check(
         }
         Object::Nodes(names) => find_nodes(desk, caller, &names, (area, right))?,
         Object::Run { names, definition } => {
-            let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));
-            let area = area_of_run(&serde_json::from_str(&definition).map_err(wrong)?);
+            let area = area_of_run(&parse_definition(&definition)?);
             match names {
                 Some(names) => find_nodes(desk, caller, &names, (area, right))?,
                 None if caller.may(area, right, Subject::Service) => {}
@@ -310,13 +342,59 @@ fn check_service(caller: &Caller, (area, right): (Area, Right)) -> Answer<()> {
     if caller.may(area, right, Subject::Service) { Ok(()) } else { Err(of_service(caller)) }
 }
 
-/// Fails unless the caller may let nodes do the work of a definition, or of the schedule `name`. A
-/// schedule that does not exist is the server's to refuse.
-fn check_work(desk: &Desk, caller: &Caller, name: &str, definition: Option<&str>) -> Answer<()> {
-    if let Some(text) = definition {
-        let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));
-        return check_reach(caller, &serde_json::from_str(text).map_err(wrong)?);
+fn parse_definition(text: &str) -> Answer<Definition> {
+    let wrong = |error| Problem::invalid(format!("the definition is wrong: {error}"));
+    serde_json::from_str(text).map_err(wrong)
+}
+
+/// Fails unless the caller may change schedules so. Those who have the right in domains have it for
+/// the schedules of these domains, and name only nodes and domains that they may see.
+fn check_schedule(
+    desk: &Desk,
+    caller: &Caller,
+    (area, right): (Area, Right),
+    change: ScheduleChange,
+) -> Answer<()> {
+    let is_everywhere = caller.may(area, right, Subject::Service);
+    match change {
+        ScheduleChange::New { domain: None, definition } => {
+            check_service(caller, (area, right))?;
+            check_reach(caller, &parse_definition(&definition)?)
+        }
+        ScheduleChange::New { domain: Some(name), definition } => {
+            let subject = Subject::Domain(find_domain(desk, caller, &name)?.id);
+            caller.check(area, right, subject)?;
+            check_reach_in(caller, &parse_definition(&definition)?, subject)
+        }
+        ScheduleChange::Definition { name, definition } => {
+            let definition = parse_definition(&definition)?;
+            match is_everywhere {
+                true => check_reach(caller, &definition),
+                false => check_change(desk, caller, &name, &definition),
+            }
+        }
+        ScheduleChange::Followers { ends: true, .. } | ScheduleChange::Removal(_)
+            if is_everywhere =>
+        {
+            Ok(())
+        }
+        ScheduleChange::Followers { name, .. } if is_everywhere => check_work(desk, caller, &name),
+        ScheduleChange::Followers { name, nodes, domains, ends } => {
+            find_nodes(desk, caller, &nodes, (Area::Nodes, Right::Read))?;
+            let mut domains = domains.iter();
+            domains.try_for_each(|name| find_domain(desk, caller, name).map(drop))?;
+            match ends {
+                true => check_removal(desk, caller, &name),
+                false => check_spread(desk, caller, &name),
+            }
+        }
+        ScheduleChange::Removal(name) => check_removal(desk, caller, &name),
     }
+}
+
+/// Fails unless the caller may let any nodes do the work of the schedule `name`. One that does not
+/// exist is the server's to refuse.
+fn check_work(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
     let found = schedules::list(desk.store(), Some(name)).unwrap_or_default();
     found.iter().try_for_each(|schedule| check_reach(caller, &schedule.definition))
 }

@@ -333,6 +333,29 @@ fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<Schedule> {
     }
 }
 
+/// Fails unless the caller may change the schedule, and may let nodes do the work of `definition`
+/// by it.
+pub(crate) fn check_change(
+    desk: &Desk,
+    caller: &Caller,
+    name: &str,
+    definition: &Definition,
+) -> Answer<()> {
+    let known = find(desk, caller, name)?;
+    check_reach_in(caller, definition, subject(&known))
+}
+
+/// Fails unless the caller may let more nodes follow the schedule `name`.
+pub(crate) fn check_spread(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
+    let known = find(desk, caller, name)?;
+    check_reach_in(caller, &known.definition, subject(&known))
+}
+
+/// Fails unless the caller may remove the schedule `name`, or what follows it.
+pub(crate) fn check_removal(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
+    find(desk, caller, name).map(drop)
+}
+
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ScheduleDocument>> {
     call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
     let portion = call.query.portion()?;
@@ -391,7 +414,11 @@ pub(crate) fn check_reach(caller: &Caller, definition: &Definition) -> Answer<()
     check_reach_in(caller, definition, Subject::Service)
 }
 
-fn check_reach_in(caller: &Caller, definition: &Definition, subject: Subject) -> Answer<()> {
+pub(crate) fn check_reach_in(
+    caller: &Caller,
+    definition: &Definition,
+    subject: Subject,
+) -> Answer<()> {
     match super::area_of_run(definition) {
         Area::Contents => caller.check(Area::Contents, Right::Write, subject),
         _ => Ok(()),

@@ -169,7 +169,21 @@ impl Admin {
         is_new: bool,
     ) -> Result<Schedule, ClientError> {
         let definition = encode(definition)?;
-        let request = proto::PutScheduleRequest { name: name.to_owned(), definition, is_new };
+        let (name, domain) = (name.to_owned(), String::new());
+        let request = proto::PutScheduleRequest { name, definition, is_new, domain };
+        schedule(self.call(async |server| server.put_schedule(request).await)?)
+    }
+
+    /// Adds a schedule that belongs to a domain.
+    pub fn add_schedule_of(
+        &mut self,
+        domain: &str,
+        name: &str,
+        definition: &Definition,
+    ) -> Result<Schedule, ClientError> {
+        let definition = encode(definition)?;
+        let (name, domain) = (name.to_owned(), domain.to_owned());
+        let request = proto::PutScheduleRequest { name, definition, is_new: true, domain };
         schedule(self.call(async |server| server.put_schedule(request).await)?)
     }
 

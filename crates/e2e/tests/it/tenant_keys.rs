@@ -174,6 +174,53 @@ fn a_tenant_lists_the_schedules_of_the_own_domain_from_elsewhere() {
 }
 
 #[test]
+fn a_tenant_defines_schedules_of_the_own_domain_from_elsewhere() {
+    let service = Provider::new();
+    for (domain, name) in [("LAB", "lab-1"), ("LAW", "law-1")] {
+        let new = json!({ "name": name, "domain": domain });
+        service.tenant(domain).post("/v1/nodes", &new).expect(201);
+    }
+    let lab = |words: &[&str]| run(&service, "admin-of-LAB", words);
+    let define = |name: &'static str, domain: &'static str| {
+        let at = ["--action", "incremental", "--time", "22:00", "--zone", "UTC"];
+        [&["schedule", "define", name, "--domain", domain][..], &at].concat()
+    };
+    lab(&define("noon", "LAB")).expect(&[0]);
+    lab(&["schedule", "update", "noon", "--time", "12:00"]).expect(&[0]);
+    lab(&["schedule", "associate", "noon", "--node", "lab-1"]).expect(&[0]);
+    let shown = service.root.get("/v1/schedules/noon").expect(200).json();
+    assert_eq!(
+        (&shown["domain"], &shown["followers"]),
+        (&json!("LAB"), &json!([{ "node": "lab-1" }]))
+    );
+    assert_eq!(shown["definition"]["timing"]["starts"]["calendar"]["times"], "12:00");
+    run(&service, "admin-of-LAW", &define("law-late", "LAW")).expect(&[0]);
+    let orders: [&[&str]; 5] = [
+        &["schedule", "update", "SCHEDULE", "--time", "13:00"],
+        &["schedule", "delete", "SCHEDULE"],
+        &["schedule", "associate", "SCHEDULE", "--node", "lab-1"],
+        &["schedule", "dissociate", "SCHEDULE", "--node", "lab-1"],
+        &["schedule", "associate", "noon", "--node", "NODE"],
+    ];
+    for order in orders {
+        let ask = |schedule: &'static str, node: &'static str| {
+            let word =
+                |word: &&'static str| word.replace("SCHEDULE", schedule).replace("NODE", node);
+            let words: Vec<String> = order.iter().map(word).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let outcome = lab(&words);
+            assert_ne!(outcome.code(), 0, "{outcome}");
+            (outcome.code(), outcome.stderr.replace(schedule, "SCHEDULE").replace(node, "NODE"))
+        };
+        assert_eq!(ask("law-late", "law-1"), ask("nil-late", "nil-1"), "{order:?}");
+    }
+    lab(&["schedule", "dissociate", "noon", "--node", "lab-1"]).expect(&[0]);
+    lab(&["schedule", "delete", "noon"]).expect(&[0]);
+    let left = service.root.get("/v1/schedules").expect(200).json();
+    assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
+}
+
+#[test]
 fn a_node_that_moves_leaves_an_owner_of_another_domain_behind() {
     let service = Provider::new();
     service.tenant("LAB");
@@ -222,7 +269,8 @@ fn objects_of_others_do_not_exist_for_a_tenant_elsewhere() {
         };
         assert_eq!(ask("law-1", "LAW"), ask("nil-1", "NIL"), "{order:?}");
     }
-    for order in [&["pool", "list"][..], &["schedule", "delete", "x"], &["expire"], &["stats"]] {
+    let define = ["schedule", "define", "x", "--action", "incremental", "--time", "22:00"];
+    for order in [&["pool", "list"][..], &define, &["expire"], &["stats"]] {
         let refused = lab(order).expect(&[12]).says("about the whole service");
         refused.says("'alert', 'filespace', 'report' or 'api'");
     }

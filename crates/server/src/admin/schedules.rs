@@ -62,9 +62,13 @@ pub(super) fn put(
     author: &str,
 ) -> Result<proto::Schedule, StoreError> {
     let definition = forms::definition(&request.definition)?;
-    let schedule = match request.is_new {
-        true => schedules::add(store, &request.name, &definition, author)?,
-        false => schedules::change(store, &request.name, &definition, author)?,
+    let schedule = match (request.is_new, messages::name(&request.domain)) {
+        (true, Some(domain)) => {
+            let domain = domains::find(store, domain)?.id;
+            schedules::add_of_domain(store, domain, &request.name, &definition, author)?
+        }
+        (true, None) => schedules::add(store, &request.name, &definition, author)?,
+        (false, _) => schedules::change(store, &request.name, &definition, author)?,
     };
     forms::schedule(store, schedule)
 }

@@ -32,13 +32,16 @@ pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Sched
     let definition = schedules::plain_body(row.body.clone());
     let nodes = store.catalog.nodes()?;
     let domains = store.catalog.domains()?;
-    let owner = owner.and_then(|id| domains.iter().find(|domain| domain.id == id));
-    let owner = owner.map(|domain| domain.name.clone());
+    let of_domain = owner.and_then(|id| domains.iter().find(|domain| domain.id == id));
+    let of_domain = of_domain.map(|domain| domain.name.clone());
     let named = |follower: Follower| {
         use proto::follower::Follower as Message;
         let follower = match follower {
             Follower::Node(id) => {
-                Message::Node(nodes.iter().find(|node| node.id == id)?.name.to_string())
+                let node = nodes.iter().find(|node| node.id == id)?;
+                // A node that has left the domain follows no longer, and may have another name.
+                let follows = owner.is_none_or(|owner| owner == node.domain);
+                Message::Node(follows.then(|| node.name.to_string())?)
             }
             Follower::Label(label) => Message::Label(label),
             Follower::Domain(id) => {
@@ -54,7 +57,7 @@ pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Sched
         since: row.since.0,
         changed: row.changed.0,
         changed_by: row.changed_by,
-        domain: owner.unwrap_or_default(),
+        domain: of_domain.unwrap_or_default(),
     })
 }
 

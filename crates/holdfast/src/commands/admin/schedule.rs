@@ -47,8 +47,9 @@ Example:
   holdfast admin --server /srv/holdfast schedule define nightly --action incremental \\
     --time 22:00 --days mon-fri --window 4h --blackout 2026-12-24..2026-12-26
   holdfast admin --server /srv/holdfast schedule define hourly --action incremental --every 1h
-  holdfast admin --server /srv/holdfast schedule define expiry --action expire --time 09:00")]
-    Define(Box<PutArgs>),
+  holdfast admin --server /srv/holdfast schedule define expiry --action expire --time 09:00
+  holdfast admin schedule define lab-noon --domain LAB --action incremental --time 12:00")]
+    Define(Box<DefineArgs>),
     /// Change a schedule, and print its next twenty runs
     ///
     /// Settings that are not named stay as they are.
@@ -104,6 +105,17 @@ impl ListArgs {
         let is_wanted = self.all || !schedule.name.starts_with(ONCE_PREFIX);
         is_wanted && node.is_none_or(|node| schedule.is_followed_by(node))
     }
+}
+
+/// A schedule that is defined
+#[derive(clap::Args, Debug)]
+struct DefineArgs {
+    #[command(flatten)]
+    put: PutArgs,
+    /// The policy domain that the schedule belongs to: only its nodes follow, and those who
+    /// administer the domain change the schedule [default: none]
+    #[arg(long, value_name = "DOMAIN", value_parser = values::not_empty)]
+    domain: Option<String>,
 }
 
 /// A schedule that is defined or changed
@@ -228,6 +240,7 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match args.command {
         ScheduleCommand::Define(args) => {
+            let DefineArgs { put: args, domain } = *args;
             let mut definition = Definition {
                 description: String::new(),
                 action: args.action.action()?,
@@ -241,7 +254,7 @@ pub(super) fn run(
                 is_suspended: false,
             };
             args.conduct.apply(&mut definition)?;
-            put(&args.name, &definition, None, args.dry_run, admin, context)
+            put((&args.name, domain.as_deref()), &definition, None, args.dry_run, admin, context)
         }
         ScheduleCommand::Update(args) => {
             let known = one(admin, &args.name)?;
@@ -255,7 +268,8 @@ pub(super) fn run(
                 return Err(CommandError::new(message)
                     .with_hint("name what changes, as in --time 23:00; --help lists all options"));
             }
-            put(&known.name, &definition, Some(&known.definition), args.dry_run, admin, context)
+            let old = Some(&known.definition);
+            put((&known.name, None), &definition, old, args.dry_run, admin, context)
         }
         ScheduleCommand::Delete(args) => {
             let schedule = admin.remove_schedule(&args.name)?;
@@ -296,9 +310,9 @@ fn one(admin: &mut Admin, name: &str) -> Result<Schedule, CommandError> {
 }
 
 /// Stores a definition, unless the run is dry, after it has shown the next runs. `old` is the
-/// definition that it replaces.
+/// definition that it replaces, and `domain` the domain to which a new schedule belongs.
 fn put(
-    name: &str,
+    (name, domain): (&str, Option<&str>),
     definition: &Definition,
     old: Option<&Definition>,
     is_dry: bool,
@@ -325,7 +339,7 @@ fn put(
             name: name.to_owned(),
             definition: definition.clone(),
             followers: Vec::new(),
-            domain: None,
+            domain: domain.map(str::to_owned),
             since: sys::clock::now(),
             changed: sys::clock::now(),
             changed_by: String::new(),
@@ -338,7 +352,10 @@ fn put(
     if !context.output.is_json() && !context.output.quiet {
         context.output.text(&runs_text(&runs, &definition.zone));
     }
-    let schedule = admin.put_schedule(name, definition, is_new)?;
+    let schedule = match domain {
+        Some(domain) => admin.add_schedule_of(domain, name, definition)?,
+        None => admin.put_schedule(name, definition, is_new)?,
+    };
     let verb = if is_new { "defined" } else { "changed" };
     let mut text = format!("Schedule {} is {verb}.", schedule.name);
     if is_new && definition.place() == Place::Node {
