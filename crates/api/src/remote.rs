@@ -206,6 +206,10 @@ async fn run_checked(
             parts.extensions.insert(sight);
             Body::from(body)
         }
+        Permit::Keys(sight) => {
+            parts.extensions.insert(sight);
+            Body::from(body)
+        }
     };
     Ok(next.run(Request::from_parts(parts, body)).await)
 }

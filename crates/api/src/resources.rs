@@ -53,6 +53,7 @@ use axum::http::Response;
 use axum::middleware::from_fn;
 
 pub(crate) use self::domains::{find as find_domain, numbers_seen as domains_seen};
+pub(crate) use self::enrolment_keys::{check_end, keys_seen};
 pub(crate) use self::events::{area_of as area_of_run, require as require_event};
 pub(crate) use self::found_node::{find_node, nodes_seen, sight as node_sight};
 pub(crate) use self::guarded_calls::{guard_call, is_guarded};

@@ -12,7 +12,7 @@
 use policy::schedule::Definition;
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
-use server::{ScheduleSight, Sight};
+use server::{KeySight, ScheduleSight, Sight};
 use store::schedules;
 use wire::proto::{self, follower::Follower};
 
@@ -21,9 +21,10 @@ use crate::caller::{Caller, Subject};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::resources::{
-    area_of_run, check_change, check_commands, check_handover, check_reach, check_reach_in,
-    check_removal, check_return, check_seen, check_spread, domains_seen, find_domain, find_node,
-    guard_move, node_sight, nodes_seen, require_event, schedules_seen,
+    area_of_run, check_change, check_commands, check_end, check_handover, check_reach,
+    check_reach_in, check_removal, check_return, check_seen, check_spread, domains_seen,
+    find_domain, find_node, guard_move, keys_seen, node_sight, nodes_seen, require_event,
+    schedules_seen,
 };
 use crate::roles::{Area, Right};
 
@@ -71,6 +72,15 @@ enum Object {
     List,
     /// The schedules that the caller may see.
     Schedules,
+    /// A new enrolment key for nodes of a domain, which get an option set unless it is empty.
+    NewKey {
+        domain: String,
+        option_set: String,
+    },
+    /// The enrolment key of this name.
+    Key(String),
+    /// The enrolment keys that the caller may see.
+    Keys,
     /// Everything of the service.
     Service,
 }
@@ -117,10 +127,12 @@ pub(crate) enum Permit {
     Sight(Sight),
     /// The call, which lists these schedules.
     Schedules(ScheduleSight),
+    /// The call, which lists these enrolment keys.
+    Keys(KeySight),
 }
 
 /// The calls.
-const CALLS: [ScopedCall; 22] = [
+const CALLS: [ScopedCall; 25] = [
     scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
     scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
     looked_at("SetNode", |message| {
@@ -133,6 +145,15 @@ const CALLS: [ScopedCall; 22] = [
     }),
     scoped("RemoveNode", |message| Ok(node(read::<proto::RemoveNodeRequest>(message)?.name))),
     scoped("RevokeNode", |message| Ok(node(read::<proto::RevokeNodeRequest>(message)?.name))),
+    scoped("AddEnrolmentKey", |message| {
+        let request: proto::AddEnrolmentKeyRequest = read(message)?;
+        let proto::AddEnrolmentKeyRequest { domain, option_set, .. } = request;
+        Ok(Object::NewKey { domain, option_set })
+    }),
+    scoped("EnrolmentKeys", |_| Ok(Object::Keys)),
+    scoped("RevokeEnrolmentKey", |message| {
+        Ok(Object::Key(read::<proto::EnrolmentKeysRequest>(message)?.name))
+    }),
     scoped("Domains", |message| {
         let name = read::<proto::DomainsRequest>(message)?.name;
         Ok(if name.is_empty() { Object::List } else { Object::Domain(name) })
@@ -238,8 +259,8 @@ pub(crate) fn of_service(caller: &Caller) -> Problem {
     }
     let text = "this command is about the whole service, and your roles are in domains; name a \
                 node of your domain, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
-                'event', 'schedule', 'stats', 'user', 'key', 'alert', 'filespace', 'report' or \
-                'api'";
+                'event', 'schedule', 'enrolment-key', 'stats', 'user', 'key', 'alert', \
+                'filespace', 'report' or 'api'";
     Problem::new(Kind::Forbidden, text)
 }
 
@@ -324,6 +345,14 @@ pub(crate) fn check(
             return again(desk, caller, (area, right), request);
         }
         Object::NewNode(request) => drop(domain(&request.domain)?),
+        Object::NewKey { domain: name, option_set } => {
+            domain(&name)?;
+            if !option_set.is_empty() {
+                check_seen(desk, caller, &option_set)?;
+            }
+        }
+        Object::Key(name) => check_end(desk, caller, &name)?,
+        Object::Keys => return keys_seen(desk, caller).map(|all| Permit::Keys(KeySight(all))),
         Object::Domain(name) => drop(domain(&name)?),
         Object::Edit { domain: name, is_lock } => {
             domain(&name)?;

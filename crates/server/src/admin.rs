@@ -105,8 +105,9 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::EnrolmentKeysRequest>,
     ) -> Result<Response<proto::EnrolmentKeysReply>, Status> {
+        let sight = request.extensions().get::<keys::KeySight>().cloned();
         let request = request.into_inner();
-        self.blocking(move |store| keys::list(store, request)).await
+        self.blocking(move |store| keys::list(store, request, sight)).await
     }
 
     async fn revoke_enrolment_key(

@@ -124,9 +124,21 @@ fn seen(desk: &Desk, caller: &Caller, right: Right) -> Answer<Vec<EnrolmentKey>>
     Ok(keys)
 }
 
+/// Returns the keys that the caller may see.
+pub(crate) fn keys_seen(desk: &Desk, caller: &Caller) -> Answer<Vec<EnrolmentKey>> {
+    seen(desk, caller, Right::Read)
+}
+
+/// Fails unless the caller may end the key. One of others is answered as one that does not exist.
+pub(crate) fn check_end(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
+    let keys = seen(desk, caller, Right::Write)?;
+    let is_known = keys.iter().any(|key| key.row.name.eq_ignore_ascii_case(name));
+    if is_known { Ok(()) } else { Err(Problem::not_found("enrolment key", name)) }
+}
+
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EnrolmentKeyDocument>> {
     let portion = call.query.portion()?;
-    let keys = seen(&call.desk, &call.caller, Right::Read)?;
+    let keys = keys_seen(&call.desk, &call.caller)?;
     let mut keys: Vec<_> = keys.into_iter().map(describe).collect();
     let key = |one: &EnrolmentKeyDocument| one.name.to_ascii_lowercase().into_bytes();
     keys.sort_by_cached_key(key);
@@ -169,11 +181,7 @@ fn make(call: &mut Call<Empty, Empty, EnrolmentKeyBody>) -> Answer<NewEnrolmentK
 
 fn revoke(call: &mut Call<EnrolmentKeyPath, Empty, Empty>) -> Answer<Empty> {
     let name = &call.path.enrolment_key;
-    let keys = seen(&call.desk, &call.caller, Right::Write)?;
-    let known = keys.iter().any(|key| key.row.name.eq_ignore_ascii_case(name));
-    if !known {
-        return Err(Problem::not_found("enrolment key", name));
-    }
+    check_end(&call.desk, &call.caller, name)?;
     call.desk.office.revoke_enrolment_key(name, &call.caller.name)?;
     Ok(Empty {})
 }

@@ -221,6 +221,41 @@ fn a_tenant_defines_schedules_of_the_own_domain_from_elsewhere() {
 }
 
 #[test]
+fn a_tenant_makes_enrolment_keys_of_the_own_domain_from_elsewhere() {
+    let service = Provider::new();
+    for domain in ["LAB", "LAW"] {
+        service.tenant(domain);
+    }
+    let lab = |words: &[&str]| run(&service, "admin-of-LAB", words);
+    let law = |words: &[&str]| run(&service, "admin-of-LAW", words);
+    let key = |name: &'static str, domain: &'static str| {
+        ["enrolment-key", "add", name, "--count", "2", "--domain", domain]
+    };
+    lab(&key("lab-rollout", "LAB")).expect(&[0]);
+    law(&key("law-rollout", "LAW")).expect(&[0]);
+    let listed = |outcome: Outcome| {
+        let lines = outcome.expect(&[0]).stdout;
+        ["lab-rollout", "law-rollout"].map(|name| lines.contains(name))
+    };
+    assert_eq!(listed(lab(&["enrolment-key", "list"])), [true, false]);
+    assert_eq!(listed(law(&["enrolment-key", "list"])), [false, true]);
+    let refusal = |key: &[&str], name: &str| {
+        let outcome = lab(key);
+        assert_ne!(outcome.code(), 0, "{outcome}");
+        outcome.stderr.replace(name, "NAME")
+    };
+    let end = |name: &'static str| refusal(&["enrolment-key", "revoke", name], name);
+    assert_eq!(end("law-rollout"), end("nil-rollout"));
+    let make = |domain: &'static str| refusal(&key("another", domain), domain);
+    assert_eq!(make("LAW"), make("NIL"));
+    lab(&["enrolment-key", "revoke", "lab-rollout"]).expect(&[0]);
+    let keys = service.root.get("/v1/enrolment-keys").expect(200).json();
+    let of_law = keys["items"].as_array().unwrap().iter();
+    let of_law = of_law.filter(|key| key["domain"] == "LAW" && key["is_valid"] == true);
+    assert_eq!(of_law.count(), 1, "{keys}");
+}
+
+#[test]
 fn a_node_that_moves_leaves_an_owner_of_another_domain_behind() {
     let service = Provider::new();
     service.tenant("LAB");

@@ -46,6 +46,11 @@ pub struct EnrolmentKey {
     pub is_valid: bool,
 }
 
+/// The keys that a list shows to its caller. The service above notes them in a request; without
+/// them, a list shows all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeySight(pub Vec<EnrolmentKey>);
+
 /// Makes a key as a request of an administrator asks.
 pub(super) fn add(
     edge: &Edge,
@@ -158,8 +163,12 @@ fn check_names(names: &str) -> Result<(), StoreError> {
 pub(super) fn list(
     store: &Store,
     request: proto::EnrolmentKeysRequest,
+    sight: Option<KeySight>,
 ) -> Result<proto::EnrolmentKeysReply, StoreError> {
-    let mut keys = all(store)?;
+    let mut keys = match sight {
+        Some(KeySight(seen)) => seen,
+        None => all(store)?,
+    };
     if let Some(name) = messages::name(&request.name) {
         keys.retain(|key| key.row.name.eq_ignore_ascii_case(name));
         if keys.is_empty() {
