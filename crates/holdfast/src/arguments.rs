@@ -1,5 +1,6 @@
 //! The command line: parsed into [`Arguments`], or refused with a hint.
 
+mod meant;
 mod numbers;
 mod words;
 
@@ -8,6 +9,7 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
+use model::spelling;
 
 use self::words::NAME;
 use crate::commands::Command;
@@ -15,7 +17,6 @@ use crate::error::CommandError;
 use crate::flag::Flag;
 use crate::options::Global;
 use crate::output::Format;
-use crate::spelling;
 
 /// Command whose words are those of another program, with options of its own form.
 const FOREIGN: &str = "dsmadmc";
@@ -118,9 +119,11 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
     let help = format!("try '{command} --help'");
     let suggested = match unknown_command(error) {
         Some(word) => command_meant(word, &whole, (&command, definition), after),
-        None => similar_value(error)
-            .or_else(|| missing_dashes(error, &command, words))
-            .or_else(|| domain_by_option(error, &command, definition)),
+        None => {
+            meant::hint(error, &meant::Named { name: &command, definition, whole: &whole }, words)
+                .or_else(|| missing_dashes(error, &command, words))
+                .or_else(|| domain_by_option(error, &command, definition))
+        }
     };
     let hint = match suggested {
         Some(suggestion) if suggestion.ends_with('?') => suggestion,
@@ -177,13 +180,19 @@ fn unknown_command(error: &clap::Error) -> Option<&str> {
 }
 
 /// Words that mean the same: one command has one of them, and another command another.
-const SAME_ACTS: [&[&str]; 5] = [
+const SAME_ACTS: [&[&str]; 7] = [
     &["delete", "remove", "rm", "del"],
-    &["add", "define", "create", "new", "register", "make"],
+    &["add", "define", "create", "new", "register", "make", "generate"],
     &["list", "show", "ls", "query", "q"],
     &["set", "update", "modify", "change", "edit"],
     &["cancel", "stop", "abort"],
+    &["approve", "accept"],
+    &["refuse", "reject", "deny"],
 ];
+/// Act that ends what cannot be deleted, such as a request.
+const CANCEL: &str = "cancel";
+/// Act whose words ask for [`CANCEL`] where nothing is deleted.
+const DELETE: &str = "delete";
 
 /// Returns the words for the act that `word` names or abbreviates.
 fn words_of_act(word: &str) -> Option<&'static [&'static str]> {
@@ -199,7 +208,35 @@ fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
     let names: Vec<&str> =
         shown.map(clap::Command::get_name).filter(|name| words.contains(name)).collect();
     // An abbreviation means the command that it begins, if there is one.
-    names.iter().find(|name| name.starts_with(word)).or(names.first()).copied()
+    let named = names.iter().find(|name| name.starts_with(word)).or(names.first()).copied();
+    named.or_else(|| {
+        let cancel = command.find_subcommand(CANCEL).map(clap::Command::get_name);
+        cancel.filter(|_| words.contains(&DELETE))
+    })
+}
+
+/// Returns the name of the command below `command` for the act to whose words `word` is similar.
+fn similar_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
+    if word.len() < SIMILAR_BYTES_MIN {
+        return None;
+    }
+    same_act(spelling::similar(word, &SAME_ACTS.concat())?, command)
+}
+
+/// Returns the advice for an act without its object in the group with this name and definition, or
+/// in that of the administrators' objects.
+fn object_missing(
+    word: &str,
+    whole: &clap::Command,
+    (named, group): (&str, &clap::Command),
+) -> Option<String> {
+    let group = if named == NAME { whole.find_subcommand("admin")? } else { group };
+    let line = |inner: &clap::Command| {
+        Some(format!("{ADMINISTRATION} {} {}", inner.get_name(), same_act(word, inner)?))
+    };
+    let is_of_objects = named == NAME || named == ADMINISTRATION;
+    let example = group.get_subcommands().find_map(line).filter(|_| is_of_objects)?;
+    Some(format!("the object comes before the act, as in '{example}'"))
 }
 
 /// Returns the command that is meant if `word` is an act before its object, the first of the words
@@ -278,9 +315,9 @@ fn first_paragraph(text: &str) -> String {
 }
 
 /// Returns the hint for `word`, which is no command in the group with this name and definition:
-/// what to do if no command does it, what the word of another program means, the command of an
-/// object that stands after its act, the command of the group that another word for the same act
-/// names, the group itself if it lists, the command of the group that has the word as its plural,
+/// what to do if no command does it, the list that another program queries so, the command of an
+/// object that stands after its act, what the word of another program means, the command of the
+/// group that another word for the same act names, the group itself if it lists, the command of the group that has the word as its plural,
 /// otherwise commands of this name elsewhere, the commands that the word abbreviates, or the one to
 /// which it, or its singular, is similar. The last are commands elsewhere of which the word is the
 /// plural or the beginning, or to which it is similar. `after` has the words after the unknown one.
@@ -295,11 +332,14 @@ fn command_meant(
     if let Some(advice) = words::advice(named, word) {
         return Some(advice.to_owned());
     }
-    if let Some(meant) = words::meant_by(named, word) {
-        return Some(question(&lines(meant)));
+    if let Some(meant) = query_meant(word, named, after) {
+        return Some(question(&[meant.to_owned()]));
     }
     if let Some(meant) = act_before_object(word, whole, (named, group), after) {
         return Some(question(&[meant]));
+    }
+    if let Some(meant) = words::meant_by(named, word) {
+        return Some(question(&lines(meant)));
     }
     if let Some(meant) = same_act(word, group) {
         return Some(question(&[format!("{named} {meant}")]));
@@ -340,12 +380,24 @@ fn command_meant(
             None => path_in(similar).map(|found| question(&[found])),
         };
     }
+    if let Some(meant) = similar_act(word, group) {
+        return Some(question(&[format!("{named} {meant}")]));
+    }
     spelling::similar(&singular_of(word), &own)
         .and_then(|similar| plural_in(named, group, &format!("{similar}s"), after))
         .map(|found| vec![found])
         .or_else(|| loosely_elsewhere(whole, word, after))
         .or_else(|| similar_elsewhere(whole, word, after))
         .map(|found| question(&found))
+        .or_else(|| object_missing(word, whole, (named, group)))
+}
+
+/// Returns the command line that lists the object after `word` in the group `named`, if the word
+/// asks for a list, as in TSM's `query session`.
+fn query_meant(word: &str, named: &str, after: &[OsString]) -> Option<&'static str> {
+    let object = after.first()?.to_str()?;
+    let asks = words_of_act(word).is_some_and(|words| words.contains(&LIST));
+    words::query_meant(named, object).filter(|_| asks)
 }
 
 /// Returns the names of the commands in `group` that help shows.
@@ -431,19 +483,6 @@ fn similar_elsewhere(whole: &clap::Command, word: &str, after: &[OsString]) -> O
             loosely_elsewhere(whole, &format!("{name}s"), after)
         }
     }
-}
-
-/// Returns the hint for an option or a value that is not known: the one that clap finds similar.
-fn similar_value(error: &clap::Error) -> Option<String> {
-    let kinds =
-        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    let suggested = kinds.into_iter().find_map(|kind| match error.get(kind)? {
-        ContextValue::String(one) => Some(one.clone()),
-        // The last is the most similar.
-        ContextValue::Strings(all) => all.last().cloned(),
-        _ => None,
-    });
-    suggested.map(|meant| format!("'{meant}' is similar"))
 }
 
 fn quoted(names: &[String], between: &str) -> String {

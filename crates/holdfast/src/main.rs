@@ -41,7 +41,6 @@ mod running;
 mod secret;
 mod servers;
 mod settings;
-mod spelling;
 mod stream;
 mod table;
 mod traces;

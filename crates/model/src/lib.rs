@@ -16,6 +16,7 @@ mod path;
 mod percent;
 mod sample;
 mod size;
+pub mod spelling;
 mod time;
 mod trace;
 mod wildcards;

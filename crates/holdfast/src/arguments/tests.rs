@@ -162,6 +162,64 @@ fn an_act_before_its_object_is_understood() {
     }
 }
 
+/// Options, values and words after a command had no hint, or one that was like them only by chance.
+#[test]
+fn what_is_mistyped_or_abbreviated_gets_the_nearest() {
+    for (line, meant) in [
+        // Values that the program reads by itself, and those of a list.
+        ("admin schedule define n --action bakup", "'backup' is similar"),
+        ("admin schedule define n --action incr", "'incremental' is similar"),
+        ("admin event list --state mised", "'missed' is similar"),
+        ("admin event list --state f", "'future' and 'failed' are similar"),
+        ("admin event list --action scrubb", "'scrub' is similar"),
+        ("admin user add bert --role op", "'operator' is similar"),
+        ("admin user add bert --role Auditer", "'auditor' is similar"),
+        ("admin volume set A --access un", "'unavailable' is similar"),
+        ("backup /x --compression standrd", "'standard' is similar"),
+        ("backup /x --deduplication y", "'yes' is similar"),
+        ("restore /x --replace ifnewer", "'if-newer' is similar"),
+        // Options.
+        ("backup /x --exlude y", "'--exclude' is similar"),
+        ("list /x --inact", "'--inactive' is similar"),
+        ("backup /x --limit", "'--limit-rate' and '--limit-rate-receive' and "),
+        ("admin node list --sever /srv", "'--server' is similar"),
+        ("admin schedule define n --period 1", "did you mean '--every'?"),
+        ("delete /x --preview", "did you mean '--dry-run'?"),
+        ("restore /x -replace=all", "'--replace' is similar"),
+        ("list /x -inactive", "'--inactive' is similar"),
+        // Words after a command.
+        ("delete filespace /home", "did you mean 'holdfast admin filespace remove'?"),
+        ("delete node bert", "did you mean 'holdfast admin node remove'?"),
+        ("delete archive 3", "did you mean 'holdfast delete --archive'?"),
+        ("admin tasks list", "did you mean 'holdfast admin tasks'?"),
+        ("admin tasks canel 3", "did you mean 'holdfast admin tasks --cancel'?"),
+        ("agent schedules lst", "did you mean 'holdfast agent schedules'?"),
+        ("admin optionset update X compression=3", "did you mean '--option compression=3'?"),
+        // Commands.
+        ("query session", "did you mean 'holdfast status'?"),
+        ("q opt", "did you mean 'holdfast explain --option'?"),
+        ("query node", "did you mean 'holdfast admin node list'?"),
+        ("admin q se", "did you mean 'holdfast admin api GET /v1/sessions'?"),
+        ("admin query", "the object comes before the act, as in 'holdfast admin node list'"),
+        ("admin queue del 3", "did you mean 'holdfast admin queue cancel'?"),
+        ("admin approval reject 3", "did you mean 'holdfast admin approval refuse'?"),
+        ("key genrate", "did you mean 'holdfast key create'?"),
+        ("server create", "did you mean 'holdfast server init'?"),
+    ] {
+        let refused = refusal(line);
+        assert!(refused.contains(meant), "{line}: {refused}");
+    }
+    // Neither is like the other.
+    for (line, other) in [
+        ("admin node set bert --compresion 3", "optionset"),
+        ("admin optionset put X f --force", "traces"),
+        ("admin pool add p --class disk", "'--ca'"),
+    ] {
+        let refused = refusal(line);
+        assert!(!refused.contains(other), "{line}: {refused}");
+    }
+}
+
 #[test]
 fn the_form_of_an_error_is_known_before_the_options_are() {
     for (line, format) in [

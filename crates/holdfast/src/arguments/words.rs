@@ -57,6 +57,7 @@ const FOREIGN_WORDS: &[ForeignWord] = &[
         &["holdfast admin reclaim", "holdfast admin volume reclaim"],
     ),
     foreign("holdfast admin", "server", &["holdfast admin servers"]),
+    foreign("holdfast admin", "sessions", &["holdfast admin api GET /v1/sessions"]),
     foreign("holdfast admin node", "label", &["holdfast admin node set --label"]),
     foreign("holdfast admin node", "token", &["holdfast admin node add --again"]),
     foreign(
@@ -73,6 +74,7 @@ const FOREIGN_WORDS: &[ForeignWord] = &[
     foreign("holdfast hsm", "start", &["holdfast hsm run"]),
     foreign("holdfast hsm", "unmigrate", &["holdfast hsm recall"]),
     foreign("holdfast journal", "start", &["holdfast journal run"]),
+    foreign("holdfast server", "create", &["holdfast server init"]),
     foreign("holdfast server", "list", &["holdfast admin servers"]),
     foreign("holdfast server", "start", &["holdfast server run"]),
     foreign("holdfast server", "status", &["holdfast admin servers"]),
@@ -87,6 +89,49 @@ const FOREIGN_OBJECTS: &[(&str, &str)] = &[
     ("stgpool", "pool"),
 ];
 
+/// Command lines for what other programs query.
+struct Queries {
+    /// Command before the word for a query.
+    after: &'static str,
+    /// Objects in alphabetical order, each with the command line that lists it.
+    objects: &'static [(&'static str, &'static str)],
+}
+
+/// Objects of TSM's queries that have no command of this name after the same command.
+const QUERIES: [Queries; 2] = [
+    Queries {
+        after: NAME,
+        objects: &[
+            ("access", "holdfast access"),
+            ("archive", "holdfast archives"),
+            ("backup", "holdfast list"),
+            ("filespace", "holdfast stats"),
+            ("image", "holdfast image list"),
+            ("inclexcl", "holdfast preview"),
+            ("mgmtclass", "holdfast explain"),
+            ("options", "holdfast explain --option"),
+            ("schedule", "holdfast agent schedules"),
+            ("session", "holdfast status"),
+            ("systeminfo", "holdfast status"),
+        ],
+    },
+    Queries {
+        after: "holdfast admin",
+        objects: &[
+            ("admin", "holdfast admin user list"),
+            ("association", "holdfast admin schedule show"),
+            ("copygroup", "holdfast admin policy show"),
+            ("drive", "holdfast admin library show"),
+            ("mgmtclass", "holdfast admin policy show"),
+            ("occupancy", "holdfast admin stats"),
+            ("session", "holdfast admin api GET /v1/sessions"),
+            ("status", "holdfast admin servers"),
+        ],
+    },
+];
+/// Minimum length of the beginning of an object.
+const OBJECT_BYTES_MIN: usize = 2;
+
 /// How a server is stopped.
 const SERVER_END: &str =
     "stop a server by its service manager ('systemctl stop holdfast-server') or by SIGTERM";
@@ -94,6 +139,20 @@ const SERVER_END: &str =
 /// Returns the command that has the object of another program of which `word` is the beginning.
 pub(super) fn object_meant(word: &str) -> Option<&'static str> {
     let mut meant = FOREIGN_OBJECTS.iter().filter(|(object, _)| object.starts_with(word));
+    match (meant.next(), meant.next()) {
+        (Some((_, only)), None) => Some(*only),
+        _ => None,
+    }
+}
+
+/// Returns the command line for a query after the command `after` that asks for the object of which
+/// `word` is the beginning.
+pub(super) fn query_meant(after: &str, word: &str) -> Option<&'static str> {
+    let queries = QUERIES.iter().find(|queries| queries.after == after)?;
+    if word.len() < OBJECT_BYTES_MIN {
+        return None;
+    }
+    let mut meant = queries.objects.iter().filter(|(object, _)| object.starts_with(word));
     match (meant.next(), meant.next()) {
         (Some((_, only)), None) => Some(*only),
         _ => None,
@@ -133,19 +192,45 @@ mod tests {
     use super::*;
     use crate::arguments::{Arguments, command_named};
 
+    /// Fails unless `line` is a command line: a command, and perhaps an option or a request.
+    #[track_caller]
+    fn assert_command_line(whole: &clap::Command, line: &str) {
+        let (named, _) = command_named(whole, &split(line));
+        let rest = line.strip_prefix(named.as_str()).expect("begins with the command");
+        let is_known = rest.is_empty() || rest.starts_with(" --") || rest.starts_with(" GET /");
+        assert!(is_known, "{line}");
+    }
+
+    fn split(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
     #[test]
     fn words_of_other_programs_mean_commands_and_are_none() {
         let whole = Arguments::command();
-        let split = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         for ForeignWord { after, word, meant } in FOREIGN_WORDS {
             let (named, group) = command_named(&whole, &split(after));
             assert_eq!(named, *after);
             assert!(group.find_subcommand(word).is_none(), "{after} {word} is a command");
-            for line in *meant {
-                let (named, _) = command_named(&whole, &split(line));
-                let options = line.strip_prefix(named.as_str()).expect("begins with the command");
-                assert!(options.is_empty() || options.starts_with(" --"), "{line}");
-            }
+            meant.iter().for_each(|line| assert_command_line(&whole, line));
+        }
+    }
+
+    #[test]
+    fn queries_of_other_programs_mean_commands() {
+        let whole = Arguments::command();
+        for Queries { objects, .. } in &QUERIES {
+            objects.iter().for_each(|(_, line)| assert_command_line(&whole, line));
+            assert!(objects.is_sorted(), "{objects:?}");
+        }
+        for (object, expected) in [
+            ("fi", Some("holdfast stats")),
+            ("s", None),
+            ("s\u{e9}", None),
+            ("sess", Some("holdfast status")),
+            ("node", None),
+        ] {
+            assert_eq!(query_meant(NAME, object), expected, "{object}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use client::{SettingReport, Standing};
-use model::printable;
+use model::{printable, spelling};
 use policy::local::{MountStanding, Standing as MountDecision};
 use policy::settings::{Kind, Rank, SETTINGS, Setting, find};
 use serde::Serialize;
@@ -12,7 +12,6 @@ use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::report::FileSystemDocument;
 use crate::settings::typed;
-use crate::spelling;
 use crate::table::{self, Align};
 
 const COMMAND: &str = "holdfast explain";

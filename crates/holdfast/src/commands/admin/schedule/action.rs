@@ -3,13 +3,15 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
+use model::spelling;
 use policy::schedule::{Action, Word, Work, takes_value};
 
 use crate::error::CommandError;
-use crate::spelling;
 
 /// Word by which a change removes all objects or all options.
 const NONE: &str = "none";
+/// Name of a backup, which is incremental, as the command is without options.
+const BACKUP: &str = "backup";
 
 /// Work of a schedule
 #[derive(clap::Args, Debug, Default)]
@@ -30,14 +32,14 @@ pub(super) struct ActionArgs {
     option: Vec<String>,
 }
 
-/// Parses the name of work. A backup is incremental, as the command is without options.
+/// Parses the name of work.
 pub(in crate::commands::admin) fn parse_work(text: &str) -> Result<Work, String> {
-    if text == "backup" {
+    if text == BACKUP {
         return Ok(Work::Incremental);
     }
     Work::of_name(text).ok_or_else(|| {
         let names: Vec<&str> = Work::ALL.iter().map(|work| work.name()).collect();
-        format!("give one of {}", names.join(", "))
+        format!("give one of {} or {BACKUP}", names.join(", "))
     })
 }
 
