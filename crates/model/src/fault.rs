@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::ops::Range;
 
+use crate::spelling;
+
 /// Returns the message of the error, followed by the messages of its causes. A message that an
 /// earlier message contains is left out.
 pub fn chain(error: &dyn Error) -> String {
@@ -19,15 +21,26 @@ pub fn chain(error: &dyn Error) -> String {
 }
 
 /// Returns the message of a parser about a part of `text`, on one line: the place, the line there,
-/// and the message.
+/// the message, and the known word that is meant by an unknown one.
 pub fn located(text: &str, at: Option<Range<usize>>, message: &str) -> String {
-    let message = on_one_line(message);
+    let question = word_meant(message).map_or_else(String::new, |question| format!("; {question}"));
+    let message = on_one_line(message) + &question;
     let Some(before) = at.and_then(|at| text.get(..at.start)) else { return message };
     let number = before.matches('\n').count() + 1;
     let begin = before.rfind('\n').map_or(0, |end| end + 1);
     let column = before[begin..].chars().count() + 1;
     let line = text[begin..].lines().next().unwrap_or_default().trim();
     format!("line {number}, column {column} ('{line}'): {message}")
+}
+
+/// Returns the question for the word that a parser refuses by `message`, because it expects others;
+/// `None` if the word is like none of them.
+pub fn word_meant(message: &str) -> Option<String> {
+    let begins = ["unknown field `", "unknown variant `"];
+    let is_unknown = begins.iter().any(|begin| message.starts_with(begin));
+    let mut words = message.split('`').skip(1).step_by(2);
+    let word = words.next().filter(|_| is_unknown)?;
+    spelling::question(word, &words.collect::<Vec<_>>())
 }
 
 /// Returns the lines of `text`, joined.
@@ -50,6 +63,25 @@ mod tests {
         assert_eq!(located(text, Some(13..13), "no"), "line 3, column 1 (''): no");
         assert_eq!(located(text, Some(7..8), "no"), "no");
         assert_eq!(located(text, None, "no"), "no");
+    }
+
+    #[test]
+    fn an_unknown_word_has_the_nearest_that_is_known() {
+        for (message, expected) in [
+            ("unknown field `wiat`, expected one of `wait`, `paths`", Some("'wait'")),
+            ("unknown field `restors`, expected `restores`", Some("'restores'")),
+            ("unknown variant `poll`, expected `prompted` or `polling`", Some("'polling'")),
+            ("unknown field `speed`, expected one of `wait`, `paths`", None),
+            ("unknown field `speed`, there are no fields", None),
+            ("missing field `wait`", None),
+        ] {
+            let expected = expected.map(|meant| format!("did you mean {meant}?"));
+            assert_eq!(word_meant(message), expected, "{message}");
+        }
+        let fault = located("a", Some(0..1), "unknown field `a`, expected `as`");
+        let expected = "line 1, column 1 ('a'): unknown field `a`, expected `as`; did you mean \
+                        'as'?";
+        assert_eq!(fault, expected);
     }
 
     #[derive(Debug)]

@@ -26,7 +26,7 @@ pub use chunk::{
     Extent, GrantProof, Place, PlaceCode, QUANTUM_BYTES_MAX, QUANTUM_CHUNKS_MAX, SessionPlace,
 };
 pub use escape::{escaped, is_unprintable, plain_json, printable, unescaped};
-pub use fault::{chain, located, on_one_line};
+pub use fault::{chain, located, on_one_line, word_meant};
 pub use filespace::{
     BACKUP_FILESPACE_MIN, FILESPACE_BYTES_MAX, IMAGE_HEAD, archive_filespace, archive_filespaces,
     archive_number, image_filespace, image_name, is_backup_filespace, is_space_filespace,

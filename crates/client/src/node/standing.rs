@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use model::spelling;
 use policy::settings::{Kind, Offers, Rank, SETTINGS, SetOption, Setting, Sway, Value, find};
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -348,24 +349,41 @@ fn bring_into_bounds(setting: &Setting, table: &mut Table, file: &Path) -> Optio
 /// Returns a fault of `client.toml`, which has `text`, on one line.
 pub(super) fn syntax(text: &str, error: &toml::de::Error) -> String {
     let message = error.message();
-    let fault = match error.span() {
-        Some(at) => model::located(text, Some(at), message),
+    let place = place_of_unknown(message);
+    let (fault, meant) = match error.span() {
+        Some(at) => (model::located(text, Some(at), message), place),
         // Only the whole error names the key then.
-        None => model::on_one_line(&error.to_string()),
+        None => {
+            let meant = place.or_else(|| model::word_meant(message));
+            (model::on_one_line(&error.to_string()), meant)
+        }
     };
-    match place_of_unknown(message) {
-        Some(place) => format!("{fault}; {place}"),
+    match meant {
+        Some(meant) => format!("{fault}; {meant}"),
         None => fault,
     }
 }
 
 /// Returns the place of the key that stands in another one by this message, as in `compression
-/// belongs in [tuning]`.
+/// belongs in [tuning]`. The key may be mistyped, if it is like no key of the place where it
+/// stands.
 fn place_of_unknown(message: &str) -> Option<String> {
     let (key, _) = message.strip_prefix("unknown field `")?.split_once('`')?;
     let in_section = |setting: &Setting| setting.key.split_once('.');
-    let (section, _) = SETTINGS.iter().filter_map(in_section).find(|(_, end)| *end == key)?;
-    Some(format!("{key} belongs in [{section}]"))
+    let places: Vec<(&str, &str)> = SETTINGS.iter().filter_map(in_section).collect();
+    let section_of = |key: &str| {
+        let place = places.iter().find(|(_, end)| *end == key)?;
+        Some(place.0)
+    };
+    if let Some(section) = section_of(key) {
+        return Some(format!("{key} belongs in [{section}]"));
+    }
+    if model::word_meant(message).is_some() {
+        return None;
+    }
+    let ends: Vec<&str> = places.iter().map(|(_, end)| *end).collect();
+    let similar = spelling::similar(key, &ends)?;
+    Some(format!("'{similar}' is similar, and belongs in [{}]", section_of(similar)?))
 }
 
 /// Parses the node's file. The settings of the section `[options]` go to their places.
@@ -382,7 +400,11 @@ fn own_table(text: &str, file: &Path) -> Result<Table, ClientError> {
     for (name, value) in section {
         let setting = SETTINGS.iter().find(|setting| setting.name == name.replace('_', "-"));
         let Some(setting) = setting else {
-            return Err(invalid(&format_args!("there is no option '{name}' for [{SECTION}]")));
+            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+            let question = spelling::question(&name.replace('_', "-"), &names);
+            let question = question.map_or_else(String::new, |question| format!("; {question}"));
+            let unknown = format!("there is no option '{name}' for [{SECTION}]{question}");
+            return Err(invalid(&unknown));
         };
         if at(&table, setting.key).is_some() {
             return Err(invalid(&format_args!(

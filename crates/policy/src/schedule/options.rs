@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use model::spelling;
 
 use super::action::{Place, Work};
 use crate::moment;
@@ -160,10 +161,15 @@ pub(super) fn check_all(work: Work, options: &[String], object_count: usize) -> 
 fn check(work: Work, option: &str) -> Result<(), String> {
     let name = option_name(option);
     if !work.takes(name) && !work.runs_around(name) {
-        let known = work.options().collect::<Vec<_>>().join(", ");
-        return Err(match known.is_empty() {
-            true => format!("{} takes no options, and '{option}' is given", work.name()),
-            false => format!("{} does not take the option '{option}': give {known}", work.name()),
+        let known: Vec<&str> = work.options().collect();
+        if known.is_empty() {
+            return Err(format!("{} takes no options, and '{option}' is given", work.name()));
+        }
+        let refused = format!("{} does not take the option '{option}'", work.name());
+        let known_ones = format!("give {}", known.join(", "));
+        return Err(match spelling::question(name, &known) {
+            Some(question) => format!("{refused}: {question} {known_ones}"),
+            None => format!("{refused}: {known_ones}"),
         });
     }
     match (takes_value(work, name), option.split_once('=')) {
@@ -243,6 +249,8 @@ mod tests {
         for option in ["--bogus", "--stdin-command=id", "--home=/tmp", "-v", "x", "--to=/tmp"] {
             assert!(refusal(Work::Incremental, option).contains("does not take the option"));
         }
+        let meant = "option '--exlude=*.o': did you mean '--exclude'? give --exclude, ";
+        assert!(refusal(Work::Incremental, "--exlude=*.o").contains(meant));
         let expected = "the option --exclude needs a value: give --exclude=VALUE";
         assert_eq!(refusal(Work::Full, "--exclude"), expected);
         assert_eq!(refusal(Work::Verify, "--data=1"), "the option --data takes no value");

@@ -208,19 +208,24 @@ fn the_section_of_options_is_read_by_names() {
 }
 
 #[test]
-fn a_key_outside_of_its_section_is_told_the_section() {
+fn an_unknown_key_is_told_its_section_or_the_nearest_key() {
     for (lines, section) in [
         ("compression = 3\n", Some("; compression belongs in [tuning]")),
         ("poll_minutes = 3\n[options]\nwait = \"9m\"\n", Some("; poll_minutes belongs in [agent]")),
+        ("compresion = 3\n", Some("; 'compression' is similar, and belongs in [tuning]")),
+        ("wiat = \"9m\"\n", Some("; did you mean 'wait'?")),
+        ("[agent]\nrestors = \"no\"\n", Some("; did you mean 'restores'?")),
         ("speed = 3\n", None),
     ] {
         let error = home(lines, &[]).err().expect("refused");
         assert!(error.message.contains("unknown field"), "{}", error.message);
         match section {
             Some(section) => assert!(error.message.ends_with(section), "{}", error.message),
-            None => assert!(!error.message.contains("belongs in"), "{}", error.message),
+            None => assert!(error.message.ends_with('`'), "{}", error.message),
         }
     }
+    let error = home("[options]\ncompresion = 3\n", &[]).err().expect("refused");
+    assert!(error.message.ends_with("; did you mean 'compression'?"), "{}", error.message);
 }
 
 #[test]
