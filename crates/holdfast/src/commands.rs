@@ -42,7 +42,7 @@ use crate::arguments::{self, Arguments, Stop};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::logging::{self, Level};
-use crate::output::{Format, Output};
+use crate::output::{self, Format, Output};
 use crate::{priority, settings};
 
 #[derive(clap::Subcommand, Debug)]
@@ -113,6 +113,10 @@ pub(crate) fn run(
     let standing = if is_of_node { settings::last_received(&global) } else { None };
     priority::heed(global.priority, standing.as_ref());
     let format = if global.json { Format::Json } else { Format::Text };
+    // TSM's commands have messages of their own form.
+    if !matches!(command, Command::Dsm(_) | Command::Dsmadmc(_)) {
+        output::say_as(format);
+    }
     let mut context = Context::new(global, format, name);
     let done = match command {
         Command::Server(args) => server::run(args, &mut context),

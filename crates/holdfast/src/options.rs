@@ -12,7 +12,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
     /// Write JSON to standard output: one document, or for a list one document per line; and an
-    /// error as one document to standard error
+    /// error, and each note, as one document to standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Write results, failures and warnings only

@@ -9,7 +9,8 @@
 //!    because its own line ends must not look like lines of the text. `xtask tidy` refuses every
 //!    other way out of the process.
 //! 3. A document keeps its values. What a terminal obeys is written as JSON writes it.
-//! 4. The content of a file or an archive goes to a file or another program as it is, and to a
+//! 4. If the results are JSON, each line on standard error is a document, too: an error, or a note.
+//! 5. The content of a file or an archive goes to a file or another program as it is, and to a
 //!    terminal as text.
 //!
 //! The progress bar is drawn here with sequences of its own, and its text is made of numbers.
@@ -17,6 +18,7 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::{is_unprintable, plain_json, printable};
@@ -194,8 +196,35 @@ impl Output {
     }
 }
 
-/// Writes `line` to standard error.
+/// True if each note on standard error is a document.
+static NOTES_ARE_DOCUMENTS: AtomicBool = AtomicBool::new(false);
+
+/// Sets the form of the notes on standard error, of all threads.
+pub(crate) fn say_as(format: Format) {
+    NOTES_ARE_DOCUMENTS.store(format == Format::Json, Ordering::Relaxed);
+}
+
+/// Document of a note, on standard error.
+#[derive(Serialize)]
+struct NoteDocument<'a> {
+    note: &'a str,
+}
+
+/// Writes the note `line` to standard error: as a line, or as one document.
 pub(crate) fn say(line: &str) {
+    match NOTES_ARE_DOCUMENTS.load(Ordering::Relaxed) {
+        true => write_document(&NoteDocument { note: line }),
+        false => write_error_line(line),
+    }
+}
+
+/// Writes one document on one line to standard error.
+fn write_document(document: &impl Serialize) {
+    let line = serde_json::to_string(document).expect("texts and numbers are JSON");
+    write_error_line(&plain_json(line));
+}
+
+fn write_error_line(line: &str) {
     // One write, because the lines of several processes may come together. A lost standard error
     // cannot be reported anywhere.
     drop(io::stderr().write_all(format!("{}\n", printable(line)).as_bytes()));
@@ -228,7 +257,7 @@ pub(crate) struct JsonLogLines;
 impl Write for JsonLogLines {
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
         let document = String::from_utf8_lossy(message).trim_end_matches('\n').to_owned();
-        say(&plain_json(document));
+        write_error_line(&plain_json(document));
         Ok(message.len())
     }
 
@@ -286,8 +315,7 @@ pub(crate) fn say_error(error: &CommandError, format: Format) {
     if format == Format::Json {
         let hint = error.hint.as_deref();
         let document = ErrorDocument { error: &error.message, hint, exit_code: NOT_DONE };
-        let line = serde_json::to_string(&document).expect("texts and a number are JSON");
-        return say(&plain_json(line));
+        return write_document(&document);
     }
     say(&format!("holdfast: {}", error.message));
     if let Some(hint) = &error.hint {

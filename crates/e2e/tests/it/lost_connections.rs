@@ -219,6 +219,10 @@ fn an_operation_waits_for_a_server_that_is_away_at_its_start() {
     let said = done.says("cannot reach the server at").says("press Ctrl-C to stop");
     let lines = said.messages();
     assert_eq!(lines.len(), 2, "it is said once: {lines:?}");
+    for (line, begin) in lines.iter().zip(["cannot reach the server at", "the server is back"]) {
+        let document: Value = serde_json::from_str(line).expect("a document");
+        assert!(document["note"].as_str().unwrap().starts_with(begin), "{line}");
+    }
     assert_eq!(quiet.wait().expect(&[0]).messages(), [""; 0]);
 }
 

@@ -146,9 +146,16 @@ fn event(line: &str, is_result: bool, tells_objects: bool) -> ProcessLine {
                 let hint = document["hint"].as_str().map(str::to_owned);
                 return ProcessLine::Error(error.to_owned(), hint);
             }
+            if let Some(note) = document["note"].as_str() {
+                return note_or_object(note, false, tells_objects);
+            }
         }
         None => {}
     }
+    note_or_object(line, is_result, tells_objects)
+}
+
+fn note_or_object(line: &str, is_result: bool, tells_objects: bool) -> ProcessLine {
     if tells_objects
         && let Some((verb, path)) = line.split_at_checked(VERB_COLUMNS)
         && path.starts_with('/')
@@ -229,5 +236,8 @@ mod tests {
         assert_eq!(shown("expire     /home/ann", false), "object expire /home/ann");
         assert_eq!(shown("the server is away", false), "note the server is away");
         assert_eq!(shown("{broken", false), "note {broken");
+        // With --json, notes are documents.
+        assert_eq!(shown("{\"note\":\"it is \\\"back\\\"\"}", false), "note it is \"back\"");
+        assert_eq!(shown("{\"note\":\"back up    /a\"}", false), "object back up /a");
     }
 }
