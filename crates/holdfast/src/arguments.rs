@@ -317,10 +317,11 @@ fn first_paragraph(text: &str) -> String {
 /// Returns the hint for `word`, which is no command in the group with this name and definition:
 /// what to do if no command does it, the list that another program queries so, the command of an
 /// object that stands after its act, what the word of another program means, the command of the
-/// group that another word for the same act names, the group itself if it lists, the command of the group that has the word as its plural,
-/// otherwise commands of this name elsewhere, the commands that the word abbreviates, or the one to
-/// which it, or its singular, is similar. The last are commands elsewhere of which the word is the
-/// plural or the beginning, or to which it is similar. `after` has the words after the unknown one.
+/// group that another word for the same act names, the group itself if it lists, the command of the
+/// group that has the word as its plural, otherwise commands of this name elsewhere, the commands
+/// that the word abbreviates, or the one to which it, its act or its singular is similar. The last
+/// are commands elsewhere of which the word is the plural or the beginning, or to which it is
+/// similar. `after` has the words after the unknown one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,

@@ -9,7 +9,7 @@
 //!    because its own line ends must not look like lines of the text. `xtask tidy` refuses every
 //!    other way out of the process.
 //! 3. A document keeps its values. What a terminal obeys is written as JSON writes it.
-//! 4. If the results are JSON, each line on standard error is a document, too: an error, or a note.
+//! 4. If the results are JSON, each line on standard error is a document: an error, or a note.
 //! 5. The content of a file or an archive goes to a file or another program as it is, and to a
 //!    terminal as text.
 //!
