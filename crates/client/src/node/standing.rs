@@ -283,12 +283,17 @@ impl Standing {
 
     /// Returns what counts beside the value of a setting.
     fn remark(&self, setting: &Setting, rank: Rank) -> Option<String> {
-        let is_rate = matches!(setting.name, "limit-rate-send" | "limit-rate-receive");
+        let direction = match setting.name {
+            "limit-rate-send" => "send=",
+            "limit-rate-receive" => "receive=",
+            _ => return None,
+        };
         let is_own = matches!(rank, Rank::Node | Rank::IfNotSet);
-        if !is_rate || !is_own || !self.is_forced("limits") {
+        if !is_own || !self.is_forced("limits") {
             return None;
         }
-        let (set, limits) = (self.received.shown(), self.value("limits").unwrap_or_default());
+        let limits = self.value("limits").filter(|limits| limits.contains(direction))?;
+        let set = self.received.shown();
         Some(format!("{set} forces limits = {limits}: the smaller limit counts"))
     }
 

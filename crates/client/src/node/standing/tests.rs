@@ -207,6 +207,22 @@ fn the_section_of_options_is_read_by_names() {
     }
 }
 
+/// The rate of the other direction had the remark, too.
+#[test]
+fn a_forced_timetable_is_told_beside_the_rate_that_it_limits() {
+    let rates = "limit_rate_send = \"2M\"\nlimit_rate_receive = \"2M\"\n";
+    for (limits, limited, other) in [
+        ("08:00-18:00 send=10M", "limit-rate-send", "limit-rate-receive"),
+        ("receive=10M", "limit-rate-receive", "limit-rate-send"),
+    ] {
+        let home = home(rates, &[("limits", limits, true)]).expect("a node's folder");
+        let remark = |name| home.standing.report(find(name).expect("a setting")).remark;
+        let told = remark(limited).expect("a remark");
+        assert!(told.starts_with("option set LINUX version 3 forces limits = "), "{told}");
+        assert_eq!(remark(other), None, "{limits}");
+    }
+}
+
 #[test]
 fn an_unknown_key_is_told_its_section_or_the_nearest_key() {
     for (lines, section) in [
