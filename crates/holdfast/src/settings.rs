@@ -2,7 +2,7 @@
 //! command line that an option set overrides.
 
 use client::{Rate, Standing};
-use policy::settings::{Kind, Setting, find, of_flag};
+use policy::settings::{BOTH_RATES, Kind, RATES, Setting, all_of_flag, find};
 
 use crate::context::Context;
 use crate::error::CommandError;
@@ -16,18 +16,14 @@ pub(crate) fn last_received(global: &Global) -> Option<Standing> {
     client::standing(&folder, home::is_scheduled()).ok()
 }
 
-/// Option that stands for those of both directions.
-const BOTH_RATES: &str = "limit-rate";
-/// Options that limit what is sent, and what is received.
-const RATES: [&str; 2] = ["limit-rate-send", "limit-rate-receive"];
-
 /// Says which options of the command line do not count, because an option set forces other values.
 pub(crate) fn say_unheeded(context: &Context, flags: &[Flag]) {
     let command = context.command_name();
     let of_settings: Vec<(&Flag, &'static Setting)> = flags
         .iter()
         .flat_map(|flag| {
-            let settings = settings_of(flag, flags, command);
+            let is_given = |name: &str| flags.iter().any(|other| other.name == name);
+            let settings = all_of_flag(&flag.name, command, is_given);
             settings.into_iter().map(move |setting| (flag, setting))
         })
         .collect();
@@ -54,16 +50,6 @@ pub(crate) fn say_unheeded(context: &Context, flags: &[Flag]) {
             .output
             .note(&format!("--{} did not count{part}: {set} forces {forced}", flag.name));
     }
-}
-
-/// Returns the settings that `flag`, one of the options of `command`, overrides.
-fn settings_of(flag: &Flag, all: &[Flag], command: &str) -> Vec<&'static Setting> {
-    if flag.name != BOTH_RATES {
-        return of_flag(&flag.name, command).into_iter().collect();
-    }
-    // The option of one direction takes precedence.
-    let is_free = |rate: &&str| all.iter().all(|other| other.name != *rate);
-    RATES.into_iter().filter(is_free).filter_map(find).collect()
 }
 
 /// Returns the limits by time of day that an option set forces, if `flag` limits less than they do

@@ -23,7 +23,7 @@ mod value;
 
 pub use decision::{Offers, Rank};
 pub use rollout::{Share, ShareError, chosen_first};
-pub use table::{SETTINGS, Setting, Sway, find, of_flag};
+pub use table::{BOTH_RATES, RATES, SETTINGS, Setting, Sway, all_of_flag, find, of_flag};
 pub use value::{
     DirectoryWordError, Kind, PathWords, PathWordsError, RATE_BYTES_MIN, VALUE_BYTES_MAX, Value,
     ValueError, directory_words, is_plain_directory, parse_escaped, path_words, split_words,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use catalog::Node;
 use policy::Treatment;
 use policy::schedule::{Definition, option_name};
-use policy::settings::{SETTINGS, SetOption, Setting, Sway, find, of_flag};
+use policy::settings::{SETTINGS, SetOption, Setting, Sway, all_of_flag, find};
 use policy::statement::{self, Rule};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -146,13 +146,23 @@ fn collect(
     values: &mut BTreeMap<&'static str, Vec<ScheduleValue>>,
 ) {
     let command = policy::schedule::command_of(definition.action.work);
-    for option in &definition.action.options {
-        let flag = option_name(option).trim_start_matches('-');
-        let Some(setting) = of_flag(flag, command) else { continue };
-        let value = option.split_once('=').map_or("yes", |(_, value)| value).to_owned();
-        let value = ScheduleValue { schedule: schedule.to_owned(), value };
-        values.entry(setting.name).or_default().push(value);
+    let options = &definition.action.options;
+    let is_given = |name: &str| options.iter().any(|option| flag_of(option) == name);
+    for option in options {
+        let flag = flag_of(option);
+        // A switch such as --no-journal says that something is not done.
+        let of_switch = if flag.starts_with("no-") { "no" } else { "yes" };
+        let value = option.split_once('=').map_or(of_switch, |(_, value)| value);
+        for setting in all_of_flag(flag, command, is_given) {
+            let value = ScheduleValue { schedule: schedule.to_owned(), value: value.to_owned() };
+            values.entry(setting.name).or_default().push(value);
+        }
     }
+}
+
+/// Returns the name of an option of an action without its dashes.
+fn flag_of(option: &str) -> &str {
+    option_name(option).trim_start_matches('-')
 }
 
 fn describe(
@@ -209,14 +219,24 @@ mod tests {
 
     #[test]
     fn options_of_schedules_stand_beside_their_settings() {
-        let text = r#"{"action":{"work":"incremental","options":["--compression=none"]},
+        let text = r#"{"action":{"work":"incremental","options":["--compression=none",
+                "--no-journal","--limit-rate=10M","--limit-rate-receive=20M"]},
             "timing":{"starts":{"calendar":{"times":"22:00"}},"window_minutes":60,
                 "spread_percent":25},
             "zone":"UTC","priority":5,"retries":2,"retry_pause_minutes":20}"#;
         let definition: Definition = serde_json::from_str(text).expect("a definition");
         let mut values = BTreeMap::new();
         collect("nightly", &definition, &mut values);
-        let expected = ScheduleValue { schedule: "nightly".to_owned(), value: "none".to_owned() };
-        assert_eq!(values, BTreeMap::from([("compression", vec![expected])]));
+        let expected = |value: &str| {
+            vec![ScheduleValue { schedule: "nightly".to_owned(), value: value.to_owned() }]
+        };
+        let expected = [
+            ("compression", expected("none")),
+            ("journal", expected("no")),
+            // The option of one direction comes before that of both.
+            ("limit-rate-receive", expected("20M")),
+            ("limit-rate-send", expected("10M")),
+        ];
+        assert_eq!(values, BTreeMap::from(expected));
     }
 }

@@ -52,6 +52,24 @@ pub fn of_flag(flag: &str, command: &str) -> Option<&'static Setting> {
     SETTINGS.iter().filter(is_for).find(|setting| setting.flag == Some(flag))
 }
 
+/// Option of the command line that stands for those of both directions.
+pub const BOTH_RATES: &str = "limit-rate";
+/// Settings that limit what is sent, and what is received. Their options have the same names.
+pub const RATES: [&str; 2] = ["limit-rate-send", "limit-rate-receive"];
+
+/// Returns the settings that the option `flag` of `command` overrides. The option for both
+/// directions leaves out those whose own option is given, too.
+pub fn all_of_flag(
+    flag: &str,
+    command: &str,
+    is_given: impl Fn(&str) -> bool,
+) -> Vec<&'static Setting> {
+    if flag != BOTH_RATES {
+        return of_flag(flag, command).into_iter().collect();
+    }
+    RATES.into_iter().filter(|&rate| !is_given(rate)).filter_map(find).collect()
+}
+
 const ALL: &str = "all that connect to the server";
 const BACKUPS: &str = "backup, archive";
 const SENDERS: &str = "backup, archive, image backup";
@@ -481,6 +499,13 @@ mod tests {
         assert_eq!(name("snapshot", "backup"), Some("snapshot"));
         assert_eq!(name("wait", "verify"), Some("wait"));
         assert_eq!(name("rate", "verify"), None);
+        let names = |flag: &str, given: &str| {
+            let all = all_of_flag(flag, "backup", |option| option == given);
+            all.iter().map(|setting| setting.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("limit-rate", ""), RATES);
+        assert_eq!(names("limit-rate", RATES[1]), [RATES[0]]);
+        assert_eq!(names(RATES[1], RATES[1]), [RATES[1]]);
     }
 
     #[test]
