@@ -108,10 +108,22 @@ fn option_meant(name: &str, error: &clap::Error, command: &Named<'_>) -> Option<
     if let Some((_, own)) = foreign.filter(|(_, own)| known.contains(own)) {
         return Some(format!("did you mean '--{own}'?"));
     }
+    if let Some(advice) = advice(command.name, name) {
+        return Some(advice.to_owned());
+    }
     // An option of a command that the other words name.
     let suggested = text_of(error, ContextKind::SuggestedArg)?.trim_start_matches('-');
     let is_similar = spelling::similar(name, &[suggested]).is_some();
     is_similar.then(|| similar(&[suggested], "--"))
+}
+
+/// Returns the command that does what the option `name` of `command` asks for.
+fn advice(command: &str, name: &str) -> Option<&'static str> {
+    let defines =
+        ["holdfast admin schedule define", "holdfast admin schedule update"].contains(&command);
+    let is_follower = ["node", "label", "domain"].contains(&name);
+    (defines && is_follower)
+        .then_some("'holdfast admin schedule associate' says which nodes follow a schedule")
 }
 
 /// Returns the name of the option that is written with one dash in `words`, as other programs do.

@@ -185,6 +185,7 @@ fn what_is_mistyped_or_abbreviated_gets_the_nearest() {
         ("admin node list --sever /srv", "'--server' is similar"),
         ("admin schedule define n --period 1", "did you mean '--every'?"),
         ("delete /x --preview", "did you mean '--dry-run'?"),
+        ("admin schedule define n --label x", "'holdfast admin schedule associate' says"),
         ("restore /x -replace=all", "'--replace' is similar"),
         ("list /x -inactive", "'--inactive' is similar"),
         // Words after a command.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use model::spelling;
-use policy::schedule::{Action, Word, Work, takes_value};
+use policy::schedule::{Action, Word, Work, option_name, takes_value};
 
 use crate::error::CommandError;
 
@@ -88,6 +88,10 @@ const NODE_COMMANDS: [&str; 10] = [
     "command",
 ];
 
+/// Options of `admin run`, which no action has.
+const RUN_OPTIONS: [&str; 6] =
+    ["--detach", "--domain", "--duration-max", "--label", "--node", "--window"];
+
 /// Parses the words of a command, such as `backup --full /home`, as an action.
 pub(in crate::commands::admin) fn words_to_action(
     words: Vec<OsString>,
@@ -129,22 +133,36 @@ pub(in crate::commands::admin) fn words_to_action(
         }
     }
     action.work = work;
-    action.check().map_err(CommandError::new)?;
-    Ok(action)
+    match action.check() {
+        Ok(()) => Ok(action),
+        Err(reason) => Err(refusal(reason, &action)),
+    }
+}
+
+/// Makes the error for an action that is refused, with the place of an option of `admin run` that
+/// stands among those of the action.
+fn refusal(reason: String, action: &Action) -> CommandError {
+    let mut names = action.options.iter().map(|option| option_name(option));
+    let refused = CommandError::new(reason);
+    match names.find(|name| RUN_OPTIONS.contains(name)) {
+        Some(name) => refused.with_hint(format!(
+            "{name} comes before --, as in 'holdfast admin run --detach web-01 -- backup /etc'"
+        )),
+        None => refused,
+    }
 }
 
 /// Makes the error for a word that is no command of nodes.
 fn unknown_command(word: &OsStr) -> CommandError {
-    let meant = word.to_str().and_then(|word| match word {
-        "image" => Some("image backup"),
-        _ => spelling::similar(word, &NODE_COMMANDS),
+    let question = word.to_str().and_then(|word| match word {
+        "image" => Some("did you mean 'image backup'?".to_owned()),
+        _ => spelling::question(word, &NODE_COMMANDS),
     });
-    let question = meant.map(|meant| format!("did you mean '{meant}'? "));
     CommandError::new(format!("'{}' is no command of nodes", model::escaped(word.as_bytes())))
         .with_hint(format!(
             "{}nodes run backup, selective, full, archive, restore, verify, drill SAMPLE, image \
              backup, and command TEXT",
-            question.unwrap_or_default()
+            question.map_or_else(String::new, |question| question + " ")
         ))
 }
 
@@ -174,6 +192,7 @@ mod tests {
     fn an_unknown_command_of_nodes_is_named_with_the_nearest() {
         for (given, meant) in [
             ("bakup /etc", "did you mean 'backup'? nodes run backup, "),
+            ("incr /etc", "did you mean 'incremental'? nodes run backup, "),
             ("image restore x", "did you mean 'image backup'? nodes run backup, "),
             ("mount /mnt", "nodes run backup, "),
             ("", "nodes run backup, "),
@@ -183,6 +202,14 @@ mod tests {
             assert_eq!(error.message, format!("'{word}' is no command of nodes"));
             assert!(error.hint.expect("a hint").starts_with(meant), "{given}");
         }
+    }
+
+    #[test]
+    fn options_of_the_order_come_before_the_command() {
+        let hint = |text: &str| parse(text).expect_err("is refused").hint;
+        let detached = hint("backup /etc --detach").expect("a hint");
+        assert!(detached.starts_with("--detach comes before --"), "{detached}");
+        assert_eq!(hint("backup /etc --no-such-option"), None);
     }
 
     #[test]
