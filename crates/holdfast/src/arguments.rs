@@ -1,5 +1,6 @@
 //! The command line: parsed into [`Arguments`], or refused with a hint.
 
+mod acts;
 mod meant;
 mod numbers;
 mod words;
@@ -11,6 +12,11 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 use model::spelling;
 
+use self::acts::{
+    BEGINNING_BYTES_MIN, LIST, SIMILAR_BYTES_MIN, act_before_object, asks_for_list, beginning_with,
+    object_missing, same_act, similar_act, singular_of,
+};
+use self::meant::NamedCommand;
 use self::words::NAME;
 use crate::commands::Command;
 use crate::error::CommandError;
@@ -20,24 +26,14 @@ use crate::output::Format;
 
 /// Command whose words are those of another program, with options of its own form.
 const FOREIGN: &str = "dsmadmc";
-/// Group of the commands of administrators.
-const ADMINISTRATION: &str = "holdfast admin";
 /// Group of the commands for the policy of a domain.
 const POLICY: &str = "holdfast admin policy";
 /// Command that takes the command for nodes after `--`.
 const AT_NODES: &str = "holdfast admin run";
 /// Maximum number of commands that a hint names for a word that is a command elsewhere.
 const ELSEWHERE_MAX: usize = 4;
-/// Minimum length of the beginning of a command elsewhere.
-const BEGINNING_BYTES_MIN: usize = 3;
-/// Minimum length of a word that is similar to a command elsewhere.
-const SIMILAR_BYTES_MIN: usize = 4;
 /// Words by which people ask for the list of a group, such as `holdfast archives`.
 const LIST_WORDS: [&str; 3] = [LIST, "ls", "show"];
-/// Name of the commands that list the objects of their group.
-const LIST: &str = "list";
-/// Commands of administrators that list without a further word.
-const LISTING: [&str; 5] = ["log", "queue", "servers", "stats", "tasks"];
 
 /// Backs up file trees to a server, always incrementally, and restores them.
 #[derive(clap::Parser, Debug)]
@@ -120,7 +116,8 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
     let suggested = match unknown_command(error) {
         Some(word) => command_meant(word, &whole, (&command, definition), after),
         None => {
-            meant::hint(error, &meant::Named { name: &command, definition, whole: &whole }, words)
+            let named = NamedCommand { name: &command, definition, whole: &whole };
+            meant::hint(error, &named, words)
                 .or_else(|| missing_dashes(error, &command, words))
                 .or_else(|| domain_by_option(error, &command, definition))
         }
@@ -177,104 +174,6 @@ fn unknown_command(error: &clap::Error) -> Option<&str> {
         }
         _ => None,
     }
-}
-
-/// Words that mean the same: one command has one of them, and another command another.
-const SAME_ACTS: [&[&str]; 7] = [
-    &["delete", "remove", "rm", "del"],
-    &["add", "define", "create", "new", "register", "make", "generate"],
-    &["list", "show", "ls", "query", "q"],
-    &["set", "update", "modify", "change", "edit"],
-    &["cancel", "stop", "abort"],
-    &["approve", "accept"],
-    &["refuse", "reject", "deny"],
-];
-/// Act that ends what cannot be deleted, such as a request.
-const CANCEL: &str = "cancel";
-/// Act whose words ask for [`CANCEL`] where nothing is deleted.
-const DELETE: &str = "delete";
-
-/// Returns the words for the act that `word` names or abbreviates.
-fn words_of_act(word: &str) -> Option<&'static [&'static str]> {
-    let begins = |known: &&str| word.len() >= BEGINNING_BYTES_MIN && known.starts_with(word);
-    let named = SAME_ACTS.into_iter().find(|words| words.contains(&word));
-    named.or_else(|| SAME_ACTS.into_iter().find(|words| words.iter().any(begins)))
-}
-
-/// Returns the name of the command below `command` that does what `word` means elsewhere.
-fn same_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
-    let words = words_of_act(word)?;
-    let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    let names: Vec<&str> =
-        shown.map(clap::Command::get_name).filter(|name| words.contains(name)).collect();
-    // An abbreviation means the command that it begins, if there is one.
-    let named = names.iter().find(|name| name.starts_with(word)).or(names.first()).copied();
-    named.or_else(|| {
-        let cancel = command.find_subcommand(CANCEL).map(clap::Command::get_name);
-        cancel.filter(|_| words.contains(&DELETE))
-    })
-}
-
-/// Returns the name of the command below `command` for the act to whose words `word` is similar.
-fn similar_act<'a>(word: &str, command: &'a clap::Command) -> Option<&'a str> {
-    if word.len() < SIMILAR_BYTES_MIN {
-        return None;
-    }
-    same_act(spelling::similar(word, &SAME_ACTS.concat())?, command)
-}
-
-/// Returns the advice for an act without its object in the group with this name and definition, or
-/// in that of the administrators' objects.
-fn object_missing(
-    word: &str,
-    whole: &clap::Command,
-    (named, group): (&str, &clap::Command),
-) -> Option<String> {
-    let group = if named == NAME { whole.find_subcommand("admin")? } else { group };
-    let line = |inner: &clap::Command| {
-        Some(format!("{ADMINISTRATION} {} {}", inner.get_name(), same_act(word, inner)?))
-    };
-    let is_of_objects = named == NAME || named == ADMINISTRATION;
-    let example = group.get_subcommands().find_map(line).filter(|_| is_of_objects)?;
-    Some(format!("the object comes before the act, as in '{example}'"))
-}
-
-/// Returns the command that is meant if `word` is an act before its object, the first of the words
-/// `after`, as in TSM's `delete node`. The object is in the group with this name and definition. If
-/// that is the program, administrators' objects are meant, too.
-fn act_before_object(
-    word: &str,
-    whole: &clap::Command,
-    (named, group): (&str, &clap::Command),
-    after: &[OsString],
-) -> Option<String> {
-    let object = after.first()?.to_str()?;
-    let is_list = words_of_act(word).is_some_and(|words| words.contains(&LIST));
-    let within = |named: &str, group: &clap::Command| {
-        let inner = object_in(object, group)?;
-        if is_list && named == ADMINISTRATION && LISTING.contains(&inner.get_name()) {
-            return Some(format!("{named} {}", inner.get_name()));
-        }
-        let act = inner.find_subcommand(word).map(clap::Command::get_name);
-        let act = act.or_else(|| same_act(word, inner))?;
-        Some(format!("{named} {} {act}", inner.get_name()))
-    };
-    let found = within(named, group);
-    if found.is_some() || named != NAME {
-        return found;
-    }
-    within(ADMINISTRATION, whole.find_subcommand("admin")?)
-}
-
-/// Returns the command of `group` that `object` names: as it is, in the plural, by its beginning,
-/// or as another program calls it.
-fn object_in<'a>(object: &str, group: &'a clap::Command) -> Option<&'a clap::Command> {
-    let named = group.find_subcommand(object);
-    let named = named.or_else(|| group.find_subcommand(singular_of(object)));
-    named.or_else(|| match &beginning_with(object, group)[..] {
-        [only] => group.find_subcommand(only),
-        _ => group.find_subcommand(words::object_meant(object)?),
-    })
 }
 
 /// Returns clap's message on one line, with the rule for a number that it refuses.
@@ -397,8 +296,7 @@ fn command_meant(
 /// asks for a list, as in TSM's `query session`.
 fn query_meant(word: &str, named: &str, after: &[OsString]) -> Option<&'static str> {
     let object = after.first()?.to_str()?;
-    let asks = words_of_act(word).is_some_and(|words| words.contains(&LIST));
-    words::query_meant(named, object).filter(|_| asks)
+    words::query_meant(named, object).filter(|_| asks_for_list(word))
 }
 
 /// Returns the names of the commands in `group` that help shows.
@@ -410,14 +308,6 @@ fn names_in(group: &clap::Command) -> Vec<&str> {
 /// Returns `commands` if there are some, and few enough to be named.
 fn few(commands: Vec<String>) -> Option<Vec<String>> {
     (1..=ELSEWHERE_MAX).contains(&commands.len()).then_some(commands)
-}
-
-/// Returns the word of which `word` is the plural; empty if it is none.
-fn singular_of(word: &str) -> String {
-    match word.strip_suffix("ies") {
-        Some(stem) => format!("{stem}y"),
-        None => word.strip_suffix('s').unwrap_or_default().to_owned(),
-    }
 }
 
 /// Returns the command of `group` that a plural of its name asks for: what the words `after` name,
@@ -523,13 +413,6 @@ fn elsewhere(
     }
     let named = found.into_iter().map(|(path, command)| meant_from(path, command, after).0);
     named.collect()
-}
-
-/// Returns the names of the commands in `command` that begin with `word`.
-fn beginning_with(word: &str, command: &clap::Command) -> Vec<String> {
-    let names = command.get_subcommands().filter(|inner| !inner.is_hide_set());
-    let names = names.map(|inner| inner.get_name().to_owned());
-    names.filter(|name| name.starts_with(word)).collect()
 }
 
 /// Returns the longest command that `words` name, as in `holdfast admin node`, and its definition.

@@ -7,7 +7,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use model::spelling;
 
-use super::{BEGINNING_BYTES_MIN, LIST, NAME, act_before_object, words_of_act};
+use super::acts::{BEGINNING_BYTES_MIN, LIST, act_before_object, asks_for_list};
+use super::words::NAME;
 
 /// Options of other programs, and the option of the same meaning that some commands have.
 const FOREIGN_OPTIONS: &[(&str, &str)] = &[
@@ -38,7 +39,7 @@ const FOREIGN_OPTIONS: &[(&str, &str)] = &[
 ];
 
 /// Command that the words of a refused command line name.
-pub(super) struct Named<'a> {
+pub(super) struct NamedCommand<'a> {
     /// Name of the command, as in `holdfast admin node`.
     pub(super) name: &'a str,
     pub(super) definition: &'a clap::Command,
@@ -47,7 +48,11 @@ pub(super) struct Named<'a> {
 }
 
 /// Returns the hint for the option, the value or the word that the error is about.
-pub(super) fn hint(error: &clap::Error, command: &Named<'_>, words: &[OsString]) -> Option<String> {
+pub(super) fn hint(
+    error: &clap::Error,
+    command: &NamedCommand<'_>,
+    words: &[OsString],
+) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let given = text_of(error, ContextKind::InvalidArg)?;
@@ -73,7 +78,7 @@ fn text_of(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 }
 
 /// Returns the names of the options that `command` takes.
-fn options_of<'a>(command: &Named<'a>) -> Vec<&'a str> {
+fn options_of<'a>(command: &NamedCommand<'a>) -> Vec<&'a str> {
     let longs = |definition: &'a clap::Command, is_own: bool| {
         let shown = definition.get_arguments().filter(|argument| !argument.is_hide_set());
         shown
@@ -97,7 +102,7 @@ fn options_of<'a>(command: &Named<'a>) -> Vec<&'a str> {
 }
 
 /// Returns the hint for an unknown option of `command`.
-fn option_meant(name: &str, error: &clap::Error, command: &Named<'_>) -> Option<String> {
+fn option_meant(name: &str, error: &clap::Error, command: &NamedCommand<'_>) -> Option<String> {
     let name = name.split('=').next().unwrap_or_default();
     let known = options_of(command);
     let meant = spelling::meant(name, &known);
@@ -140,8 +145,8 @@ fn name_after_one_dash<'a>(letter: &str, words: &'a [OsString]) -> Option<&'a st
 /// Returns the hint for a word that `command` does not take: the command of an object that stands
 /// after its act, as in TSM's `delete filespace`, the option of this name, the option that takes
 /// such words, or the command itself if it lists by itself.
-fn word_meant(given: &str, command: &Named<'_>, words: &[OsString]) -> Option<String> {
-    let Named { name, definition, whole } = *command;
+fn word_meant(given: &str, command: &NamedCommand<'_>, words: &[OsString]) -> Option<String> {
+    let NamedCommand { name, definition, whole } = *command;
     let question = |line: String| format!("did you mean '{line}'?");
     let act = name.rsplit(' ').next().unwrap_or_default();
     let at = words.iter().position(|word| word == act)?;
@@ -165,8 +170,7 @@ fn word_meant(given: &str, command: &Named<'_>, words: &[OsString]) -> Option<St
     if given.contains('=') && known.contains(&"option") {
         return Some(question(format!("--option {given}")));
     }
-    let is_list = |word: &str| words_of_act(word).is_some_and(|words| words.contains(&LIST));
-    let asks = is_list(given) || spelling::similar(given, &[LIST]).is_some();
+    let asks = asks_for_list(given) || spelling::similar(given, &[LIST]).is_some();
     let is_alone = definition.get_positionals().next().is_none();
     (asks && is_alone).then(|| question(name.to_owned()))
 }
