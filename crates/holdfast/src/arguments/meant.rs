@@ -184,7 +184,13 @@ fn value_meant(error: &clap::Error) -> Option<String> {
         Some(ContextValue::Strings(all)) => all.iter().map(String::as_str).collect(),
         _ => offered(&reason),
     };
-    let meant = spelling::meant(&value, &possible);
+    // Upper and lower case are the same.
+    let lower: Vec<String> = possible.iter().map(|name| name.to_lowercase()).collect();
+    let known: Vec<&str> = lower.iter().map(String::as_str).collect();
+    let found = spelling::meant(&value, &known);
+    let both = possible.into_iter().zip(&known);
+    let meant: Vec<&str> =
+        both.filter(|(_, lower)| found.contains(lower)).map(|(name, _)| name).collect();
     if !value.is_empty() && !meant.is_empty() {
         return Some(similar(&meant, ""));
     }

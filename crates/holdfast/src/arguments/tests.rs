@@ -178,6 +178,8 @@ fn what_is_mistyped_or_abbreviated_gets_the_nearest() {
         ("backup /x --compression standrd", "'standard' is similar"),
         ("backup /x --deduplication y", "'yes' is similar"),
         ("restore /x --replace ifnewer", "'if-newer' is similar"),
+        ("completions zhs", "'zsh' is similar"),
+        ("admin api GTE /v1/nodes", "'GET' is similar"),
         // Options.
         ("backup /x --exlude y", "'--exclude' is similar"),
         ("list /x --inact", "'--inactive' is similar"),
@@ -188,6 +190,7 @@ fn what_is_mistyped_or_abbreviated_gets_the_nearest() {
         ("admin schedule define n --label x", "'holdfast admin schedule associate' says"),
         ("restore /x -replace=all", "'--replace' is similar"),
         ("list /x -inactive", "'--inactive' is similar"),
+        ("-version", "'--version' is similar"),
         // Words after a command.
         ("delete filespace /home", "did you mean 'holdfast admin filespace remove'?"),
         ("delete node bert", "did you mean 'holdfast admin node remove'?"),
