@@ -257,8 +257,8 @@ pub(crate) fn of_service(caller: &Caller) -> Problem {
     if caller.is_staff() {
         return Problem::forbidden();
     }
-    let text = "this command is about the whole service, and your roles are in domains; name a \
-                node of your domain, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
+    let text = "this command is about the whole service, and your roles are in domains; name your \
+                domain or a node of it, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
                 'event', 'schedule', 'enrolment-key', 'stats', 'user', 'key', 'alert', \
                 'filespace', 'report' or 'api'";
     Problem::new(Kind::Forbidden, text)
@@ -500,6 +500,25 @@ mod tests {
             let expected = Object::ChangedNode { name, domain, option_set: None, is_alone };
             check_object("SetNode", &change, &expected);
         }
+    }
+
+    #[test]
+    fn a_new_schedule_belongs_to_the_domain_that_it_names() {
+        let put = |domain: &str, is_new| proto::PutScheduleRequest {
+            name: "x".to_owned(),
+            definition: "{}".to_owned(),
+            is_new,
+            domain: domain.to_owned(),
+        };
+        let definition = || "{}".to_owned();
+        let new = |domain: Option<&str>| {
+            let domain = domain.map(str::to_owned);
+            Object::Schedule(ScheduleChange::New { domain, definition: definition() })
+        };
+        check_object("PutSchedule", &put("", true), &new(None));
+        check_object("PutSchedule", &put("LAB", true), &new(Some("LAB")));
+        let change = ScheduleChange::Definition { name: "x".to_owned(), definition: definition() };
+        check_object("PutSchedule", &put("LAB", false), &Object::Schedule(change));
     }
 
     #[test]

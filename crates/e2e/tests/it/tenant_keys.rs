@@ -214,7 +214,12 @@ fn a_tenant_defines_schedules_of_the_own_domain_from_elsewhere() {
         };
         assert_eq!(ask("law-late", "law-1"), ask("nil-late", "nil-1"), "{order:?}");
     }
-    lab(&["schedule", "dissociate", "noon", "--node", "lab-1"]).expect(&[0]);
+    // Those who run the service stay unnamed before their customers.
+    service.server.admin(&["schedule", "update", "noon", "--time", "14:00"]);
+    let shown = service.root.get("/v1/schedules/noon").expect(200).json();
+    assert_ne!(shown["changed_by"], "", "{shown}");
+    let answer = lab(&["schedule", "dissociate", "noon", "--node", "lab-1"]).expect(&[0]).json();
+    assert_eq!(answer["changed_by"], "", "{answer}");
     lab(&["schedule", "delete", "noon"]).expect(&[0]);
     let left = service.root.get("/v1/schedules").expect(200).json();
     assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");

@@ -78,7 +78,19 @@ pub(super) fn remove(
     name: &str,
     author: &str,
 ) -> Result<proto::Schedule, StoreError> {
-    let schedule = schedules::remove(store, name, author)?;
+    answer(store, schedules::remove(store, name, author)?, author)
+}
+
+/// Returns the message of a schedule for its present author. The author before is for those who run
+/// the service, and is in the list for them.
+fn answer(
+    store: &Store,
+    mut schedule: Schedule,
+    author: &str,
+) -> Result<proto::Schedule, StoreError> {
+    if schedule.row.changed_by != author {
+        schedule.row.changed_by.clear();
+    }
     forms::schedule(store, schedule)
 }
 
@@ -93,7 +105,7 @@ pub(super) fn follow(
         true => schedules::dissociate(store, &request.name, &followers, author)?,
         false => schedules::associate(store, &request.name, &followers, author)?,
     };
-    forms::schedule(store, schedule)
+    answer(store, schedule, author)
 }
 
 fn followers(store: &Store, messages: Vec<proto::Follower>) -> Result<Vec<Follower>, StoreError> {

@@ -309,6 +309,20 @@ fn one(admin: &mut Admin, name: &str) -> Result<Schedule, CommandError> {
     found.ok_or_else(|| CommandError::new(format!("there is no schedule {name}")))
 }
 
+/// Fails if a schedule that was defined for a domain belongs to none.
+fn check_domain(schedule: &Schedule) -> Result<(), CommandError> {
+    if schedule.domain.is_some() {
+        return Ok(());
+    }
+    let message = format!(
+        "schedule {} belongs to the service and to no domain, because the server is older than \
+         this program",
+        schedule.name
+    );
+    Err(CommandError::new(message)
+        .with_hint("remove it by 'holdfast admin schedule delete', and update the server"))
+}
+
 /// Stores a definition, unless the run is dry, after it has shown the next runs. `old` is the
 /// definition that it replaces, and `domain` the domain to which a new schedule belongs.
 fn put(
@@ -356,6 +370,9 @@ fn put(
         Some(domain) => admin.add_schedule_of(domain, name, definition)?,
         None => admin.put_schedule(name, definition, is_new)?,
     };
+    if domain.is_some() {
+        check_domain(&schedule)?;
+    }
     let verb = if is_new { "defined" } else { "changed" };
     let mut text = format!("Schedule {} is {verb}.", schedule.name);
     if is_new && definition.place() == Place::Node {
