@@ -268,7 +268,20 @@ impl Audit<'_> {
         if self.outcome.lost().next().is_some() {
             self.victims()?;
         }
-        if self.outcome.damages.is_empty() { Ok(()) } else { self.note() }
+        if !self.outcome.damages.is_empty() {
+            self.note()?;
+        }
+        self.note_victims()
+    }
+
+    /// Notes the victims of each node. They are all if the audit has compared all data, and has
+    /// found each pack damaged that is marked so: others may be in pools that are away.
+    fn note_victims(&self) -> Result<(), StoreError> {
+        let lost: BTreeSet<PackNumber> = self.outcome.lost().map(|damage| damage.pack).collect();
+        let rows = self.store.catalog.packs()?;
+        let mut damaged = rows.iter().filter(|row| row.state == PackState::Damaged);
+        let is_all = self.order.data && damaged.all(|row| lost.contains(&row.number));
+        victims::note(self.store, &self.outcome.victims, is_all)
     }
 
     fn packs(&mut self) -> Result<(), StoreError> {
@@ -565,7 +578,6 @@ impl Audit<'_> {
             self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),
             self.outcome.victims.count
         );
-        victims::note(self.store, &self.outcome.victims, self.order.data)?;
         self.store.record("damage found", details)
     }
 }

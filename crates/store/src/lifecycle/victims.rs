@@ -104,12 +104,17 @@ fn mark_of(node: &Node) -> String {
 /// Notes how many versions of each node are victims. With `is_all`, the other nodes have none;
 /// otherwise what was noted of them stays.
 pub(crate) fn note(store: &Store, victims: &Victims, is_all: bool) -> Result<(), StoreError> {
-    let mut marks = if is_all { store.catalog.marks_of(LOST)? } else { BTreeMap::new() };
+    let known = store.catalog.marks_of(LOST)?;
+    let mut marks = if is_all { known.clone() } else { BTreeMap::new() };
     marks.values_mut().for_each(|versions| *versions = 0);
     for node in store.catalog.nodes()? {
         if let Some(versions) = victims.by_node.get(&node.id) {
             marks.insert(mark_of(&node), i64::try_from(*versions).unwrap_or(i64::MAX));
         }
+    }
+    marks.retain(|name, versions| known.get(name) != Some(&*versions));
+    if marks.is_empty() {
+        return Ok(());
     }
     Ok(store.catalog.set_marks(&marks)?)
 }

@@ -43,6 +43,11 @@ fn lost_versions_are_noted_until_an_audit_of_all_data_finds_others() {
     assert_eq!(noted(0, false), [3]);
     assert_eq!(noted(2, true), [2]);
     assert_eq!(noted(0, true), [0_u64; 0]);
+    assert_eq!(noted(3, true), [3]);
+    audit(&server, CHECKSUMS);
+    assert_eq!(lost(&server), [3]);
+    audit(&server, DATA);
+    assert_eq!(lost(&server), [0_u64; 0]);
 }
 
 fn states(server: &TestServer) -> Vec<PackState> {
