@@ -88,8 +88,8 @@ enum Side {
 }
 
 /// Returns the pack that is not the one that the catalogue knows: `own` is the table of the
-/// newcomer's pack, and `known` that of the other one, which stays if the record fits both. Returns
-/// `None` if they are one pack, or if this cannot be decided now.
+/// newcomer's pack, and `known` that of the other one, which stays if the record fits both or none.
+/// Returns `None` if they are one pack, or if this cannot be decided now.
 fn stranger(
     own: &Result<Table, ReadError>,
     known: &Result<Table, ReadError>,
@@ -97,9 +97,11 @@ fn stranger(
 ) -> Option<Side> {
     let known = known.as_ref().ok()?;
     match own {
+        Ok(own) if fits(own, record) && !fits(known, record) => Some(Side::Namesake),
+        // Two packs may begin alike: a client sends again what a dead server has not recorded.
+        Ok(own) if fits(known, record) && !fits(own, record) => Some(Side::Newcomer),
         // The shorter one may have lost its end.
         Ok(own) if is_beginning(own, known) || is_beginning(known, own) => None,
-        Ok(own) if fits(own, record) && !fits(known, record) => Some(Side::Namesake),
         Ok(_) => Some(Side::Newcomer),
         Err(error) if error.is_loss() => Some(Side::Newcomer),
         Err(_) => None,
@@ -195,6 +197,14 @@ mod tests {
         for (own, known) in [(&whole, &whole), (&whole, &part), (&part, &whole)] {
             assert_eq!(stranger(own, known, PackRecord::default()), None);
         }
+    }
+
+    #[test]
+    fn of_two_packs_that_begin_alike_the_recorded_one_stays() {
+        let [long, short] = [&[1, 2][..], &[1]].map(|digests| Ok(table(digests)));
+        let of_long = record(true, pack_bytes(long.as_ref().unwrap()));
+        assert_eq!(stranger(&short, &long, of_long), Some(Side::Newcomer));
+        assert_eq!(stranger(&long, &short, of_long), Some(Side::Namesake));
     }
 
     #[test]

@@ -158,10 +158,12 @@ impl Pools {
         let Some((storage, mark, was_there)) = found else {
             return Err(AppendError::Away { folder: Default::default() });
         };
-        let is_there = match storage.intake() {
-            Some(intake) => intake.is_ready(mark, was_there),
-            None => storage.files().is_marked(mark),
-        };
+        // A pool that is back is claimed and examined before anybody changes anything in it.
+        let is_there = was_there
+            && match storage.intake() {
+                Some(intake) => intake.is_ready(mark, was_there),
+                None => storage.files().is_marked(mark),
+            };
         if is_there {
             Ok(storage)
         } else {

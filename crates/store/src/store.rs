@@ -85,6 +85,8 @@ pub struct Store {
     index: DerivedIndex,
     /// The last pack up to which the index was complete when the server opened.
     indexed_to: PackNumber,
+    /// Packs of pools that have come back and could not be recorded yet.
+    returned: Mutex<pool::Inventory>,
     sealed_since_flush: AtomicU64,
     claims: Arc<Claims>,
     /// Packs that this server could not recover when it opened. The next start tries again.
@@ -222,6 +224,7 @@ impl Store {
             openers: Mutex::default(),
             index,
             indexed_to: complete_to,
+            returned: Mutex::default(),
             sealed_since_flush: AtomicU64::new(0),
             claims: Arc::new(Claims::new(fleet.clone())),
             unrecovered: opened.damaged.iter().map(|(pack, _)| *pack).collect(),

@@ -221,7 +221,10 @@ impl Pools {
             let open = state.open_pack(pack).map(crate::open::OpenPack::pool);
             assert!(open != Some(pool), "an open pack stays");
             state.forget(pool, pack);
-            let Some(member) = state.members.get(&pool) else { return Ok(()) };
+            let member = state.members.get(&pool);
+            // Nothing is removed from a pool that is away, or that is back and not examined yet.
+            let member = member.filter(|member| member.is_there || member.has(pack));
+            let Some(member) = member else { return Ok(()) };
             std::sync::Arc::clone(&member.storage)
         };
         let removed = storage.remove(pack);

@@ -595,7 +595,12 @@ pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
     let there = store.pools.packs_of(pool);
     // Of two different copies, no further pool gets one: nobody knows yet which one is to stay.
     let hold = known_copies::noticed(&*store.catalog)?;
-    let is_settled = |number: u64| !matches!(hold, Some(Hold::Parted { copy }) if number <= copy);
+    // Copies before a newer one are not compared.
+    let is_settled = |number: u64| match hold {
+        Some(Hold::Parted { copy }) => number > copy,
+        Some(Hold::Older { copy }) => number >= copy,
+        Some(Hold::Recovered) | None => true,
+    };
     for number in kept.difference(&here).filter(|number| is_settled(**number)) {
         let Ok(copy) = load(&store.pools, *number) else { continue };
         if copy.places.iter().all(|place| there.contains_key(&place.pack())) {

@@ -508,9 +508,9 @@ pub fn refresh(store: &Store) {
     if !arrived.pools.is_empty() {
         let noticed = catalog_copy::notice_strange(store).map(|()| Outcome::default());
         log_outcome("copies of the catalogue", noticed);
-        let recorded = store.take_back(&arrived.found).map(|()| Outcome::default());
-        log_outcome("packs that are back", recorded);
     }
+    let recorded = store.take_back(arrived.found).map(|()| Outcome::default());
+    log_outcome("packs that are back", recorded);
     store.pools.close_failed();
 }
 

@@ -31,9 +31,22 @@ impl Store {
 
     /// Records the packs that were found in pools that have come back, as a start does: packs that
     /// the catalogue does not know, and packs that it has as open. Adds the chunks to the index
-    /// that the start could not add without the pools.
-    pub(crate) fn take_back(&self, found: &Inventory) -> Result<(), StoreError> {
-        log_damage(found);
+    /// that the start could not add without the pools. What cannot be recorded is tried again by the
+    /// next call.
+    pub(crate) fn take_back(&self, mut found: Inventory) -> Result<(), StoreError> {
+        log_damage(&found);
+        join(&mut found, std::mem::take(&mut *self.returned.lock()));
+        if found.sealed.is_empty() && found.recovered.is_empty() {
+            return Ok(());
+        }
+        let recorded = self.record_returned(&found);
+        if recorded.is_err() {
+            join(&mut self.returned.lock(), found);
+        }
+        recorded
+    }
+
+    fn record_returned(&self, found: &Inventory) -> Result<(), StoreError> {
         if let (Some(fleet), Some(last)) = (&self.fleet, found.last) {
             fleet.pass(last)?;
         }
@@ -73,6 +86,13 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Adds the packs of `others` that can be used to those of `packs`.
+fn join(packs: &mut Inventory, others: Inventory) {
+    packs.sealed.extend(others.sealed);
+    packs.recovered.extend(others.recovered);
+    packs.last = packs.last.max(others.last);
 }
 
 #[cfg(test)]
@@ -135,6 +155,8 @@ mod tests {
         std::fs::write(&owner, format!("{}\n", "7".repeat(32))).expect("is written");
         std::fs::rename(&aside, &mark).expect("is renamed");
         assert!(!is_there(), "it belongs to another server");
+        let put = server.store.pools.put_file(FIRST, "1.copy", b"");
+        assert!(put.is_err(), "nothing is written to the pool of another server");
         std::fs::write(&owner, own).expect("is written");
         assert!(is_there());
     }
