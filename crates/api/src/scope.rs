@@ -258,8 +258,8 @@ pub(crate) fn of_service(caller: &Caller) -> Problem {
         return Problem::forbidden();
     }
     let text = "this command is about the whole service, and your roles are in domains; name your \
-                domain or a node of it, or use 'holdfast admin node', 'domain list', 'policy', 'run', \
-                'event', 'schedule', 'enrolment-key', 'stats', 'user', 'key', 'alert', \
+                domain or a node of it, or use 'holdfast admin node', 'domain list', 'policy', \
+                'run', 'event', 'schedule', 'enrolment-key', 'stats', 'user', 'key', 'alert', \
                 'filespace', 'report' or 'api'";
     Problem::new(Kind::Forbidden, text)
 }

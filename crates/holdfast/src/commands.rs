@@ -94,6 +94,11 @@ pub(crate) fn run(
         (false, false, true) => Level::Server,
         (false, false, false) => Level::Command,
     };
+    let format = if global.json { Format::Json } else { Format::Text };
+    // TSM's commands have messages of their own form.
+    if !matches!(command, Command::Dsm(_) | Command::Dsmadmc(_)) {
+        output::say_as(format);
+    }
     // Spans that wait are sent when the command has ended.
     let _traces = logging::start(level, global.log_format, global.traces.as_deref())?;
     // The work of a server or an agent has spans of its own.
@@ -112,11 +117,6 @@ pub(crate) fn run(
     );
     let standing = if is_of_node { settings::last_received(&global) } else { None };
     priority::heed(global.priority, standing.as_ref());
-    let format = if global.json { Format::Json } else { Format::Text };
-    // TSM's commands have messages of their own form.
-    if !matches!(command, Command::Dsm(_) | Command::Dsmadmc(_)) {
-        output::say_as(format);
-    }
     let mut context = Context::new(global, format, name);
     let done = match command {
         Command::Server(args) => server::run(args, &mut context),

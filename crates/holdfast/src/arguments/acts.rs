@@ -8,7 +8,7 @@ use model::spelling;
 use super::words::{self, NAME};
 
 /// Group of the commands of administrators.
-pub(super) const ADMINISTRATION: &str = "holdfast admin";
+const ADMINISTRATION: &str = "holdfast admin";
 /// Minimum length of the beginning of a command elsewhere.
 pub(super) const BEGINNING_BYTES_MIN: usize = 3;
 /// Minimum length of a word that is similar to a command elsewhere.

@@ -126,7 +126,7 @@ fn option_meant(name: &str, error: &clap::Error, command: &NamedCommand<'_>) -> 
 fn advice(command: &str, name: &str) -> Option<&'static str> {
     let defines =
         ["holdfast admin schedule define", "holdfast admin schedule update"].contains(&command);
-    let is_follower = ["node", "label", "domain"].contains(&name);
+    let is_follower = ["node", "label"].contains(&name);
     (defines && is_follower)
         .then_some("'holdfast admin schedule associate' says which nodes follow a schedule")
 }

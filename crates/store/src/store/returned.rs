@@ -31,8 +31,8 @@ impl Store {
 
     /// Records the packs that were found in pools that have come back, as a start does: packs that
     /// the catalogue does not know, and packs that it has as open. Adds the chunks to the index
-    /// that the start could not add without the pools. What cannot be recorded is tried again by the
-    /// next call.
+    /// that the start could not add without the pools. What cannot be recorded is tried again by
+    /// the next call.
     pub(crate) fn take_back(&self, mut found: Inventory) -> Result<(), StoreError> {
         log_damage(&found);
         join(&mut found, std::mem::take(&mut *self.returned.lock()));

@@ -146,7 +146,8 @@ fn refusal(reason: String, action: &Action) -> CommandError {
     let refused = CommandError::new(reason);
     match names.find(|name| RUN_OPTIONS.contains(name)) {
         Some(name) => refused.with_hint(format!(
-            "{name} comes before --, as in 'holdfast admin run --detach web-01 -- backup /etc'"
+            "{name} comes before --, as --detach in 'holdfast admin run --detach web-01 -- backup \
+             /etc'"
         )),
         None => refused,
     }
