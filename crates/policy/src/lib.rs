@@ -17,6 +17,7 @@ pub mod review;
 pub mod schedule;
 mod selection;
 pub mod settings;
+pub mod sizes;
 pub mod statement;
 
 pub use class::{

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use chunk::Recompression;
+use policy::sizes;
 use pool::Reserve;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -117,26 +118,28 @@ pub struct Config {
     #[serde(default = "default_catalog_copies_weekly")]
     #[schemars(extend("x-unit" = "number"))]
     pub catalog_copies_weekly: u16,
-    /// Maximum size in bytes of the stage, which keeps packs that were read from volumes.
-    #[serde(default = "default_stage_bytes")]
+    /// Maximum size of the stage, which keeps packs that were read from volumes: a number of bytes,
+    /// or a size such as `"16G"`.
+    #[serde(default = "default_stage_bytes", deserialize_with = "sizes::bytes")]
     pub stage_bytes: u64,
-    /// Maximum size in bytes of the packs and tables of a pool in an object store that are kept on
-    /// the server's disk.
-    #[serde(default = "default_bucket_bytes")]
+    /// Maximum size of the packs and tables of a pool in an object store that are kept on the
+    /// server's disk: a number of bytes, or a size such as `"4G"`.
+    #[serde(default = "default_bucket_bytes", deserialize_with = "sizes::bytes")]
     pub bucket_bytes: u64,
     /// Share of a file system that only deletion may use, in per cent. The reserve of the file
     /// systems of the pools and of the server's folder is the smaller one of this share and
     /// `reserve_bytes_max`. With 0, nothing is kept free.
     #[serde(default = "default_reserve_percent")]
     pub reserve_percent: u8,
-    /// Maximum size of the reserve of a file system, in bytes. With 0, nothing is kept free.
-    #[serde(default = "default_reserve_bytes_max")]
+    /// Maximum size of the reserve of a file system: a number of bytes, or a size such as `"1G"`.
+    /// With 0, nothing is kept free.
+    #[serde(default = "default_reserve_bytes_max", deserialize_with = "sizes::bytes")]
     #[schemars(extend("x-unit" = "bytes"))]
     pub reserve_bytes_max: u64,
-    /// Minimum length in bytes of the chunks that are stored once for all nodes. Shorter chunks are
-    /// stored once for each node: otherwise a node could guess a short content, and tell whether
-    /// another node has it. With 0, nodes share all chunks.
-    #[serde(default = "default_shared_chunk_bytes_min")]
+    /// Minimum length of the chunks that are stored once for all nodes: a number of bytes, or a
+    /// size such as `"64K"`. Shorter chunks are stored once for each node: otherwise a node could
+    /// guess a short content, and tell whether another node has it. With 0, nodes share all chunks.
+    #[serde(default = "default_shared_chunk_bytes_min", deserialize_with = "chunk_length")]
     #[schemars(extend("x-unit" = "bytes"))]
     pub shared_chunk_bytes_min: u32,
     /// True to let an NVIDIA GPU check the data in audits. Without a GPU that works, threads do.
@@ -178,6 +181,11 @@ fn default_node_connections() -> NonZeroU32 {
 
 fn default_shared_chunk_bytes_min() -> u32 {
     64 << 10
+}
+
+fn chunk_length<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    u32::try_from(sizes::bytes(from)?)
+        .map_err(|_| serde::de::Error::custom(format!("the size must be at most {}", u32::MAX)))
 }
 
 fn default_index_share_minutes() -> u32 {
@@ -454,6 +462,42 @@ pub(crate) fn make_empty(folder: &Path) -> Result<(), InitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_bytes_or_have_a_unit() {
+        let made = Config::new("127.0.0.1:1500", None, None);
+        let text = toml::to_string(&made).expect("is encoded");
+        let with = |key: &str, size: &str| {
+            let is_other = |line: &&str| !line.starts_with(&format!("{key} = "));
+            let others: Vec<&str> = text.lines().filter(is_other).collect();
+            toml::from_str::<Config>(&format!("{key} = {size}\n{}\n", others.join("\n")))
+        };
+        let keys = ["stage_bytes", "bucket_bytes", "reserve_bytes_max", "shared_chunk_bytes_min"];
+        for (size, bytes) in [
+            ("0", 0),
+            ("98304", 98_304),
+            ("\"98304\"", 98_304),
+            ("\"96K\"", 98_304),
+            ("\"1.5M\"", 3 << 19),
+        ] {
+            let read = keys.map(|key| with(key, size).expect("is allowed"));
+            let [stage, bucket, reserve, chunk] = read;
+            assert_eq!(stage.stage_bytes, bytes, "{size}");
+            assert_eq!(bucket.bucket_bytes, bytes, "{size}");
+            assert_eq!(reserve.reserve_bytes_max, bytes, "{size}");
+            assert_eq!(u64::from(chunk.shared_chunk_bytes_min), bytes, "{size}");
+        }
+        assert_eq!(with("stage_bytes", "\"2T\"").expect("is allowed").stage_bytes, 2 << 40);
+        for (key, size, reason) in [
+            ("stage_bytes", "\"64X\"", "K, M, G or T"),
+            ("bucket_bytes", "\"much\"", "must be a number"),
+            ("reserve_bytes_max", "-1", "a number from 0"),
+            ("shared_chunk_bytes_min", "\"4G\"", "at most 4294967295"),
+        ] {
+            let refused = with(key, size).expect_err("is refused").to_string();
+            assert!(refused.contains(reason), "{key} = {size}: {refused}");
+        }
+    }
 
     #[test]
     fn the_effort_of_a_reclamation_is_standard_or_a_level_from_1_to_19() {
