@@ -73,7 +73,7 @@ enum TaskName {
     CopyPools,
     /// Repairs damaged packs from other pools.
     Repair,
-    /// Empties volumes whose data is mostly dead, of one pool or of all.
+    /// Empties volumes whose data is mostly dead: those of one pool or of all, or one volume.
     ReclaimVolumes,
     /// Moves the needed packs off volumes.
     MoveVolumes,
@@ -189,7 +189,13 @@ fn action(body: &StartBody) -> Answer<Action> {
     };
     let is_on_volumes = matches!(work, Work::MoveVolumes | Work::AuditVolumes);
     let has_volumes = !body.volumes.is_empty() || body.library.is_some();
-    if is_on_volumes && body.pool.is_some() || !is_on_volumes && has_volumes {
+    // A name without a library could be that of a pool.
+    let is_on_one = work == Work::ReclaimVolumes && body.pool.is_none() && has_volumes;
+    if is_on_one && (body.volumes.is_empty() || body.library.is_none()) {
+        return Err(Problem::invalid("name one of the volumes, and its library"));
+    }
+    let takes_volumes = is_on_volumes || is_on_one;
+    if is_on_volumes && body.pool.is_some() || !takes_volumes && has_volumes {
         let text = "a task on volumes names volumes, a task on a pool names a pool";
         return Err(Problem::invalid(text));
     }
@@ -222,6 +228,9 @@ mod tests {
             r#"{"task":"drain","pool":"A"}"#,
             r#"{"task":"copy-pools"}"#,
             r#"{"task":"move-volumes","volumes":["A","B"],"library":"TL"}"#,
+            r#"{"task":"reclaim-volumes"}"#,
+            r#"{"task":"reclaim-volumes","pool":"A"}"#,
+            r#"{"task":"reclaim-volumes","volumes":["A"],"library":"TL"}"#,
         ] {
             assert!(of(right).is_ok(), "{right}");
         }
@@ -232,6 +241,10 @@ mod tests {
             r#"{"task":"audit-volumes"}"#,
             r#"{"task":"audit-volumes","pool":"A"}"#,
             r#"{"task":"repair","library":"TL"}"#,
+            r#"{"task":"reclaim-volumes","volumes":["A"]}"#,
+            r#"{"task":"reclaim-volumes","library":"TL"}"#,
+            r#"{"task":"reclaim-volumes","pool":"A","volumes":["B"],"library":"TL"}"#,
+            r#"{"task":"reclaim-volumes","volumes":["A","B"],"library":"TL"}"#,
         ] {
             assert!(of(wrong).is_err(), "{wrong}");
         }

@@ -582,11 +582,12 @@ fn what_no_node_would_do_is_refused_when_it_is_defined() {
     for options in [&["--time", "1:00"][..], &["--time", "1:00", "--dry-run"]] {
         server.try_admin(&[&drain[..], options].concat()).expect(&[12]).says("nopool");
     }
-    let audit = ["schedule", "define", "x", "--action", "audit-volumes", "--object", "NOVOL"];
-    server
-        .try_admin(&[&audit[..], &["--time", "1:00", "--dry-run"]].concat())
-        .expect(&[12])
-        .says("NOVOL");
+    for action in ["audit-volumes", "reclaim-volumes"] {
+        let define = ["schedule", "define", "x", "--action", action, "--object", "NOVOL"];
+        for options in [&["--time", "1:00"][..], &["--time", "1:00", "--dry-run"]] {
+            server.try_admin(&[&define[..], options].concat()).expect(&[12]).says("NOVOL");
+        }
+    }
     for name in ["@9", "a\nb"] {
         server
             .try_admin(&[

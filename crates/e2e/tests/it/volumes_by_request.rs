@@ -65,10 +65,16 @@ fn volumes_are_labelled_filled_emptied_and_removed_by_requests() {
     service.root.delete(&filled).expect(409);
     let audited = json!({ "task": "audit-volumes", "volumes": [name], "library": "TL" });
     assert_eq!(done(&service, &audited)["report"]["failures"], 0);
+    let reclaim = json!({ "task": "reclaim-volumes", "volumes": [name], "library": "TL" });
+    let refused = service.root.post("/v1/tasks", &reclaim).expect(201).json();
+    let refused = follow(&service.root, refused["number"].as_u64().unwrap()).pop().unwrap();
+    assert_eq!(refused["state"], "failed", "nothing on the volume is dead: {refused}");
+    assert!(refused["reason"].as_str().unwrap().contains(name.as_str()), "{refused}");
     done(&service, &json!({ "task": "move-volumes", "volumes": [name] }));
     let emptied = service.root.get(&filled).expect(200).json();
     assert_eq!(emptied["live_bytes"], 0, "{emptied}");
     done(&service, &json!({ "task": "reclaim-volumes", "pool": "TAPE" }));
+    done(&service, &reclaim);
     done(&service, &json!({ "task": "repair" }));
     service.root.delete(&filled).expect(204);
     service.root.get(&filled).expect(404);

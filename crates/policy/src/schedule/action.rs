@@ -5,7 +5,7 @@ use model::SampleAmount;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::options::{self, option_name};
+use super::options::{self, LIBRARY, option_name};
 
 /// Work of a schedule, with what it is done to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ pub enum Work {
     CopyPools,
     /// Repairs damaged packs from other pools.
     Repair,
-    /// Empties volumes whose data is mostly dead, of one pool or of all.
+    /// Empties volumes whose data is mostly dead: those of one pool or of all, or one volume.
     ReclaimVolumes,
     /// Moves the needed packs off volumes.
     MoveVolumes,
@@ -180,6 +180,14 @@ impl Action {
         str::from_utf8(&amount.0).ok()?.parse().ok()
     }
 
+    /// Returns the library of the volumes that the action names, if it names one.
+    pub fn library(&self) -> Option<&str> {
+        self.options.iter().find_map(|option| {
+            let (name, value) = option.split_once('=')?;
+            (name == LIBRARY).then_some(value)
+        })
+    }
+
     /// Returns true if the action gets at the contents of files as their owner would: a restore
     /// writes them, and a shell command can do anything with them.
     pub fn reaches_contents(&self) -> bool {
@@ -220,8 +228,14 @@ impl Action {
             Work::Drain if self.objects.len() != 1 => {
                 Err("a drain needs one object: the name of the pool")
             }
-            Work::CopyPools | Work::ReclaimVolumes if self.objects.len() > 1 => {
+            Work::CopyPools if self.objects.len() > 1 => {
                 Err("name one pool, or none for all pools")
+            }
+            Work::ReclaimVolumes if self.objects.len() > 1 => {
+                Err("name one pool or one volume, or none for all pools")
+            }
+            Work::ReclaimVolumes if is_without && self.library().is_some() => {
+                Err("name the volume of the library")
             }
             Work::MoveVolumes | Work::AuditVolumes if is_without => {
                 Err("this action needs objects: name the volumes")
@@ -322,8 +336,10 @@ mod tests {
         };
         for work in [Work::CopyPools, Work::ReclaimVolumes] {
             assert!(check(work, &[], &[]) && check(work, &["A"], &[]));
-            assert!(!check(work, &["A", "B"], &[]));
+            assert!(!check(work, &["A", "B"], &[]) && !check(work, &[], &["--library=TL"]));
         }
+        assert!(check(Work::ReclaimVolumes, &["A"], &["--library=TL"]));
+        assert!(!check(Work::CopyPools, &["A"], &["--library=TL"]));
         for work in [Work::MoveVolumes, Work::AuditVolumes] {
             assert!(check(work, &["A", "B"], &[]) && check(work, &["A"], &["--library=TL"]));
             assert!(!check(work, &[], &[]) && !check(work, &["A"], &["--library"]));

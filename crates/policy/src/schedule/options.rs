@@ -109,9 +109,8 @@ impl Work {
             | Self::CopyCatalog
             | Self::Drain
             | Self::CopyPools
-            | Self::Repair
-            | Self::ReclaimVolumes => &[],
-            Self::MoveVolumes | Self::AuditVolumes => &[LIBRARY],
+            | Self::Repair => &[],
+            Self::ReclaimVolumes | Self::MoveVolumes | Self::AuditVolumes => &[LIBRARY],
         }
     }
 

@@ -2,7 +2,7 @@
 
 use catalog::{Association, Follower, ScheduleRow, VolumeRow};
 use model::DomainId;
-use policy::schedule::{Action, Definition, Every, LIBRARY, Place, Starts, Word, Work};
+use policy::schedule::{Action, Definition, Every, Place, Starts, Word, Work};
 
 use super::announcement::announce;
 use super::differences::differences;
@@ -348,12 +348,30 @@ fn names(store: &Store, followers: &[Follower]) -> Result<String, StoreError> {
 
 /// Finds the volumes that the action names.
 pub(super) fn volumes(store: &Store, action: &Action) -> Result<Vec<VolumeRow>, StoreError> {
-    let library = action.options.iter().find_map(|option| {
-        let (name, value) = option.split_once('=')?;
-        (name == LIBRARY).then_some(value)
-    });
+    let library = action.library();
     let find = |word: &Word| store.volumes.find(library, &String::from_utf8_lossy(&word.0));
     action.objects.iter().map(find).collect()
+}
+
+/// Finds the pool or the volume that a reclamation of volumes names. A name without a library is
+/// first looked for among the pools. An empty name of a pool stands for all pools.
+pub(super) fn reclaimed(
+    store: &Store,
+    action: &Action,
+) -> Result<(String, Vec<VolumeRow>), StoreError> {
+    let name = action.objects.first().map(|word| String::from_utf8_lossy(&word.0).into_owned());
+    if let (Some(name), None) = (name, action.library()) {
+        if store.catalog.pools()?.iter().any(|pool| pool.name.eq_ignore_ascii_case(&name)) {
+            return Ok((name, Vec::new()));
+        }
+        if store.volumes.find_row(None, &name).is_none() {
+            return Err(StoreError::not_found(format!(
+                "there is no pool and no volume {name}; 'holdfast admin pool list' and \
+                 'holdfast admin volume list' show all"
+            )));
+        }
+    }
+    Ok((String::new(), volumes(store, action)?))
 }
 
 /// Fails if the schedule is about a pool or a volume that does not exist, or drains a pool that
@@ -363,9 +381,8 @@ pub(super) fn check_objects(store: &Store, definition: &Definition) -> Result<()
     let pool = objects.first().map(|word| String::from_utf8_lossy(&word.0));
     match (work, pool) {
         (Work::Drain, Some(pool)) => pools::ends(store, &pool).map(drop),
-        (Work::CopyPools | Work::ReclaimVolumes, Some(pool)) => {
-            pools::list(store, Some(&pool)).map(drop)
-        }
+        (Work::CopyPools, Some(pool)) => pools::list(store, Some(&pool)).map(drop),
+        (Work::ReclaimVolumes, _) => reclaimed(store, &definition.action).map(drop),
         (Work::MoveVolumes | Work::AuditVolumes, _) => volumes(store, &definition.action).map(drop),
         _ => Ok(()),
     }

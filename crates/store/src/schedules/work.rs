@@ -12,7 +12,7 @@ use policy::schedule::event::{EventState, FAILED_CODE, Phase, Report};
 use policy::schedule::{Action, Definition, ONCE_PREFIX, Occurrence, Place, Work};
 use serde_json::{Value, json};
 
-use super::define::{definition, volumes};
+use super::define::{definition, reclaimed, volumes};
 use super::errand::{Errand, Numbers};
 use super::timetable::AHEAD_MICROS;
 use crate::counts::counted;
@@ -323,7 +323,7 @@ fn copy_pools(store: &Arc<Store>, pool: &str, goes_on: GoesOn<'_>) -> Result<Out
 /// Returns the work on volumes that the action names.
 fn volume_work(store: &Store, action: &Action) -> Result<VolumeWork, StoreError> {
     if action.work == Work::ReclaimVolumes {
-        let (pool, volumes) = (first_object(action), Vec::new());
+        let (pool, volumes) = reclaimed(store, action)?;
         return Ok(VolumeWork::Reclaim { pool, volumes, dead_percent: 0 });
     }
     let rows = volumes(store, action)?;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use client::admin::{Admin, Follower, Node, PollingAgent, Schedule, VolumeFilter};
 use model::{ServerTime, printable};
 use policy::schedule::{
-    Action, Definition, LIBRARY, ONCE_PREFIX, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
+    Action, Definition, ONCE_PREFIX, Occurrence, PRIORITY_DEFAULT, Place, RETRIES_DEFAULT,
     RETRY_PAUSE_MINUTES_DEFAULT, Work,
 };
 use serde::Serialize;
@@ -16,6 +16,7 @@ use serde::Serialize;
 pub(super) use self::action::{parse_work, words_to_action};
 pub(super) use self::timing::{local_zone, minutes};
 use super::polling::{agent_of, call_words};
+use super::volume::is_pool;
 use crate::context::Context;
 use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
@@ -444,10 +445,11 @@ fn late_note(
 /// Fails if the schedule is about a pool or a volume that does not exist, or drains a pool that has
 /// no next pool. The server refuses these when a schedule is stored.
 fn check_objects(definition: &Definition, admin: &mut Admin) -> Result<(), CommandError> {
-    let Action { work, objects, options } = &definition.action;
+    let Action { work, objects, .. } = &definition.action;
+    let library = definition.action.library();
     let names = objects.iter().map(|word| String::from_utf8_lossy(&word.0).into_owned());
     match work {
-        Work::Drain | Work::CopyPools | Work::ReclaimVolumes => {
+        Work::Drain | Work::CopyPools => {
             let Some(name) = names.into_iter().next() else { return Ok(()) };
             let pools = admin.pools(Some(&name))?;
             let has_next = pools.iter().any(|pool| pool.next.is_some());
@@ -457,13 +459,14 @@ fn check_objects(definition: &Definition, admin: &mut Admin) -> Result<(), Comma
                 return Err(CommandError::new(message).with_hint(hint));
             }
         }
-        Work::MoveVolumes | Work::AuditVolumes => {
-            let library = options.iter().filter_map(|option| option.split_once('='));
-            let library = library.filter(|(name, _)| *name == LIBRARY).map(|(_, value)| value);
-            let library = library.map(str::to_owned).next();
+        Work::ReclaimVolumes | Work::MoveVolumes | Work::AuditVolumes => {
+            let may_be_pool = *work == Work::ReclaimVolumes && library.is_none();
             for name in names {
+                if may_be_pool && is_pool(&name, admin)? {
+                    continue;
+                }
                 let filter = VolumeFilter {
-                    library: library.clone(),
+                    library: library.map(str::to_owned),
                     volume: Some(name.clone()),
                     ..VolumeFilter::default()
                 };

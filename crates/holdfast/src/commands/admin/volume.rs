@@ -4,9 +4,7 @@ mod label;
 mod listing;
 
 use client::ErrorKind;
-use client::admin::{
-    Admin, Pool, VolumeAccess, VolumeChange, VolumeFilter, VolumeList, VolumeTask,
-};
+use client::admin::{Admin, VolumeAccess, VolumeChange, VolumeFilter, VolumeList, VolumeTask};
 use format::volume::VolumeName;
 
 use self::listing::VolumeDocument;
@@ -243,23 +241,28 @@ fn reclamation(args: ReclaimArgs, admin: &mut Admin) -> Result<VolumeTask, Comma
     let ReclaimArgs { name, library, dead_percent } = args;
     let of = |pool, volumes| VolumeTask::Reclaim { pool, volumes, dead_percent };
     let Some(name) = name else { return Ok(of(None, VolumeList::default())) };
-    if library.is_none() {
-        let is_named = |pool: &Pool| pool.name.eq_ignore_ascii_case(&name);
-        if admin.pools(None)?.iter().any(is_named) {
-            return Ok(of(Some(name), VolumeList::default()));
-        }
-        let filter = VolumeFilter { volume: Some(name.clone()), ..VolumeFilter::default() };
-        if let Err(error) = admin.volumes(&filter) {
-            if error.kind != ErrorKind::NotFound {
-                return Err(error.into());
-            }
+    if library.is_none() && is_pool(&name, admin)? {
+        return Ok(of(Some(name), VolumeList::default()));
+    }
+    Ok(of(None, VolumeList { library, names: vec![name] }))
+}
+
+/// Returns true for the name of a pool, and false for that of a volume. Fails if it is neither.
+pub(super) fn is_pool(name: &str, admin: &mut Admin) -> Result<bool, CommandError> {
+    if admin.pools(None)?.iter().any(|pool| pool.name.eq_ignore_ascii_case(name)) {
+        return Ok(true);
+    }
+    let filter = VolumeFilter { volume: Some(name.to_owned()), ..VolumeFilter::default() };
+    match admin.volumes(&filter) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind == ErrorKind::NotFound => {
             let message = format!("there is no pool and no volume {name}");
             let hint = "'holdfast admin pool list' and 'holdfast admin volume list' show all";
             let error = client::ClientError::new(ErrorKind::NotFound, message);
-            return Err(CommandError::from(error).with_hint(hint));
+            Err(CommandError::from(error).with_hint(hint))
         }
+        Err(error) => Err(error.into()),
     }
-    Ok(of(None, VolumeList { library, names: vec![name] }))
 }
 
 fn tend(

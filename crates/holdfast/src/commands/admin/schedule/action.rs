@@ -22,8 +22,8 @@ pub(super) struct ActionArgs {
     /// drain, copy-pools, repair, reclaim-volumes, move-volumes, audit-volumes
     #[arg(long, value_name = "WORK", value_parser = parse_work)]
     action: Option<Work>,
-    /// A path, also with wildcards, a device, a shell command, a pool, or the amount of a drill's
-    /// sample; may be given several times. In an update, none removes all
+    /// A path, also with wildcards, a device, a shell command, a pool, a volume, or the amount of a
+    /// drill's sample; may be given several times. In an update, none removes all
     #[arg(long, value_name = "WORD")]
     object: Vec<OsString>,
     /// An option of the command at the node, as in --option=--exclude=*.o; may be given several
