@@ -231,6 +231,15 @@ fn time(event: &Value, key: &str) -> Timestamp {
     text.parse().expect("a time")
 }
 
+/// Checks that the node has one event of each minute, from its first event to its last one.
+fn check_no_gap(node: &Node, of_schedule: &[Value]) {
+    let planned = of_schedule.iter().map(|event| time(event, "planned").as_microsecond());
+    let mut planned: Vec<i64> = planned.collect();
+    planned.sort_unstable();
+    let is_next = |pair: &[i64]| pair[1] - pair[0] == 60_000_000;
+    assert!(planned.windows(2).all(is_next), "{}: an event is lost: {planned:?}", node.name);
+}
+
 /// Compares the events of all nodes with what their commands have written.
 fn check_commands(server: &Server, nodes: &[Node], runs: &Path, keepers: &Keepers) {
     for node in nodes {
@@ -240,7 +249,9 @@ fn check_commands(server: &Server, nodes: &[Node], runs: &Path, keepers: &Keeper
         once.dedup();
         assert_eq!(once.len(), written.len(), "{}: an event ran twice: {written:?}", node.name);
         let (mut completed, mut uncertain) = (Vec::new(), Vec::new());
-        for event in events(server, &["--schedule", COMMANDS, "--node", &node.name]) {
+        let of_node = events(server, &["--schedule", COMMANDS, "--node", &node.name]);
+        check_no_gap(node, &of_node);
+        for event in of_node {
             let planned = time(&event, "planned").as_microsecond().to_string();
             let is_cut_off = keepers.has_killed(node, COMMANDS, &event);
             match state(&event) {
@@ -260,7 +271,9 @@ fn check_commands(server: &Server, nodes: &[Node], runs: &Path, keepers: &Keeper
 /// Checks that each backup has been made, missed, or cut off with its keeper.
 fn check_backups(server: &Server, nodes: &[Node], keepers: &Keepers) {
     for node in nodes {
-        for event in events(server, &["--schedule", BACKUPS, "--node", &node.name]) {
+        let of_node = events(server, &["--schedule", BACKUPS, "--node", &node.name]);
+        check_no_gap(node, &of_node);
+        for event in of_node {
             let is_cut_off = keepers.has_killed(node, BACKUPS, &event);
             match state(&event) {
                 "completed" => {}
