@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use policy::sizes;
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "hsm.toml";
@@ -50,6 +51,7 @@ pub struct FilesystemSettings {
     /// can be freed at once.
     pub premigrated_percent: u8,
     /// Size of the smallest file that migrates (MINMIGFILESIZE).
+    #[serde(deserialize_with = "sizes::bytes")]
     pub file_bytes_min: u64,
     /// Number of days without use or change before a file migrates by itself (AUTOMIGNONUSE).
     pub unused_days_min: u32,
@@ -57,6 +59,7 @@ pub struct FilesystemSettings {
     pub backup_first: bool,
     /// Size up to which a file is recalled as a whole when it is opened. Larger files are recalled
     /// range by range as they are read; programs that look for holes regard such a file as empty.
+    #[serde(deserialize_with = "sizes::bytes")]
     pub whole_bytes_max: u64,
     /// Maximum number of recalls of one user that wait; further ones fail.
     pub user_recalls_max: u32,
@@ -227,6 +230,20 @@ mod tests {
         let settings = Settings { filesystems: vec![filesystem] };
         settings.store(folder.path()).expect("stored");
         assert_eq!(Settings::load(folder.path()).expect("loaded"), settings);
+    }
+
+    #[test]
+    fn sizes_are_bytes_or_have_a_unit() {
+        let made = FilesystemSettings::new(b"/data".to_vec());
+        let (smallest, whole) = (made.file_bytes_min, made.whole_bytes_max);
+        let text = toml::to_string(&made).expect("it has a text");
+        let text = text
+            .replace(&format!("file_bytes_min = {smallest}"), "file_bytes_min = \"10M\"")
+            .replace(&format!("whole_bytes_max = {whole}"), "whole_bytes_max = \"1.5GiB\"");
+        let read: FilesystemSettings = toml::from_str(&text).expect("it is read");
+        let wanted =
+            FilesystemSettings { file_bytes_min: 10 << 20, whole_bytes_max: 3 << 29, ..made };
+        assert_eq!(read, wanted);
     }
 
     #[test]

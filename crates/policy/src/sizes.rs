@@ -2,11 +2,17 @@
 
 use std::fmt;
 
+use model::SizeError;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 /// Reads a size whose key is in bytes.
 pub fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    read(from, |text| model::parse_bytes(text, 1).map_err(|error| error.to_string()))
+    let bytes = read(from, |text| model::parse_bytes(text, 1).map_err(|error| error.to_string()))?;
+    match i64::try_from(bytes) {
+        Ok(_) => Ok(bytes),
+        // The file could not be written again: TOML has no larger numbers.
+        Err(_) => Err(D::Error::custom(SizeError::TooLarge)),
+    }
 }
 
 /// Reads a size. A text without a unit counts like a number: in the unit of the key. `of_text`

@@ -490,6 +490,7 @@ mod tests {
         assert_eq!(with("stage_bytes", "\"2T\"").expect("is allowed").stage_bytes, 2 << 40);
         for (key, size, reason) in [
             ("stage_bytes", "\"64X\"", "K, M, G or T"),
+            ("stage_bytes", "\"9000000T\"", "too large"),
             ("bucket_bytes", "\"much\"", "must be a number"),
             ("reserve_bytes_max", "-1", "a number from 0"),
             ("shared_chunk_bytes_min", "\"4G\"", "at most 4294967295"),
