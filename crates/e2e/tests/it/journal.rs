@@ -398,6 +398,25 @@ fn a_new_mount_leads_to_a_walk() {
 }
 
 #[test]
+fn a_file_system_that_does_not_report_all_changes_is_walked() {
+    let Some(site) = Site::ext4() else { return };
+    let memory = site.scene.scratch.folder("memory");
+    run("mount", &["-t", "tmpfs", "none"], &memory);
+    let walks = || {
+        let done = site.scene.node.backup(&memory, &[]).expect(&[0]);
+        let journal = journal(&done);
+        let reason = journal["reason"].as_str().unwrap_or_default();
+        let is_silent = reason.contains("does not report all changes");
+        assert!(journal["used"] == false && is_silent, "{journal}");
+        done
+    };
+    walks();
+    fs::write(memory.join("new"), "new").unwrap();
+    assert!(walks().count("backed_up") > 0, "the walk finds what is new");
+    run("umount", &[], &memory);
+}
+
+#[test]
 fn whatever_changes_the_pages_at_the_server_leads_to_a_walk() {
     let Some(site) = Site::ext4() else { return };
     let site = site.anchored();
