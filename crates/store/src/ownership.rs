@@ -102,6 +102,28 @@ impl Ownership {
         Ok(())
     }
 
+    /// Unlocks all pools except the available pools of `specs`.
+    pub(crate) fn unlock_others(&self, specs: &[PoolSpec]) {
+        self.pools.lock().release_others(specs);
+    }
+
+    /// Locks one more pool, if it is available.
+    pub(crate) fn lock_more(&self, spec: &PoolSpec) -> Result<(), OpenError> {
+        self.pools.lock().add(spec).map(drop)
+    }
+
+    /// Locks one more pool, if it is available, and becomes its owner. Fails if another server is
+    /// the owner.
+    pub(crate) fn claim_more(&self, spec: &PoolSpec) -> Result<(), OpenError> {
+        let is_new = self.pools.lock().add(spec)?;
+        let claimed = owned(std::slice::from_ref(spec)).try_for_each(|spec| self.claim_one(spec));
+        if claimed.is_err() && is_new {
+            // The lock would keep the pool's owner away.
+            self.pools.lock().release(spec);
+        }
+        claimed
+    }
+
     /// Fails if another server has taken the folder or a pool of `specs`.
     pub(crate) fn check(&self, specs: &[PoolSpec]) -> Result<(), LostOwnership> {
         if self.lock.is_replaced() {

@@ -28,8 +28,8 @@ mod renewal;
 pub(crate) mod tend;
 
 pub use changes::{
-    NewPool, PoolChange, PoolSettings, PoolSummary, add, change, filler, follow, list, lock,
-    reload, remove, report_missing,
+    NewPool, PoolChange, PoolSettings, PoolSummary, add, change, filler, follow, list, reload,
+    remove, report_missing,
 };
 pub use first::FIRST;
 pub use list_file::pool_folders;

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use catalog::actor::SERVER;
 use catalog::{Catalog, CatalogError, CommitError, EventRow, PackRow, PackState, Write};
-use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime};
-use pool::{Numbers, PackRecord, PoolSpec, Pools};
+use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, PoolId, ServerTime};
+use pool::{Numbers, PackRecord, Pools};
 use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::claims::Claims;
@@ -87,6 +87,8 @@ pub struct Store {
     indexed_to: PackNumber,
     /// Packs of pools that have come back and could not be recorded yet.
     returned: Mutex<pool::Inventory>,
+    /// Pools that this server may not use at present, with the reason.
+    refused: Mutex<BTreeMap<PoolId, String>>,
     sealed_since_flush: AtomicU64,
     claims: Arc<Claims>,
     /// Packs that this server could not recover when it opened. The next start tries again.
@@ -225,6 +227,7 @@ impl Store {
             index,
             indexed_to: complete_to,
             returned: Mutex::default(),
+            refused: Mutex::default(),
             sealed_since_flush: AtomicU64::new(0),
             claims: Arc::new(Claims::new(fleet.clone())),
             unrecovered: opened.damaged.iter().map(|(pack, _)| *pack).collect(),
@@ -636,15 +639,6 @@ impl Store {
     /// another thread makes a copy.
     pub(crate) fn try_copy(&self) -> Option<MutexGuard<'_, ()>> {
         self.copying.try_lock()
-    }
-
-    /// Claims the pools of `specs` that are available, and releases all other pools. Fails if
-    /// another server has one of `specs`.
-    pub(crate) fn claim_pools(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
-        match self.fleet {
-            None => self.ownership.claim(specs),
-            Some(_) => self.ownership.lock(specs),
-        }
     }
 
     /// Fails if another server has taken the folder or a pool of this server.

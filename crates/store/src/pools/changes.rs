@@ -15,7 +15,6 @@ use super::tend::{missing, refresh};
 use crate::domains;
 use crate::error::StoreError;
 use crate::folder::config::{ConfigError, pool_folder};
-use crate::folder::error::OpenError;
 use crate::store::{DOMAIN, Store};
 use crate::volumes::holdings::library_of;
 
@@ -84,13 +83,6 @@ pub fn filler(store: &Store, node: NodeId) -> Result<Filler, StoreError> {
     let rows = store.catalog.pools()?;
     let is_apart = rows.iter().any(|row| row.collocation != Collocation::No);
     Ok(Filler { domain: DOMAIN, node: is_apart.then_some(node) })
-}
-
-/// Claims the pools that are available now, so that no other server uses them while this server is
-/// running. Fails if another server uses one of them.
-pub fn lock(store: &Store) -> Result<(), OpenError> {
-    let rows = store.catalog.pools()?;
-    store.claim_pools(&specs(&rows, &store.folder, store.stores())?)
 }
 
 /// Opens the pools that the catalogue names, and closes all others.

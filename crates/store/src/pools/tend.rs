@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use catalog::{PackRow, PackState, PoolRow, VolumeRow};
 use model::{PackNumber, PoolId, ServerTime};
-use pool::{PackRecord, PutError};
+use pool::PutError;
 
 use super::first::FIRST;
 use super::lookup::{OTHER_RUN, find, only};
@@ -493,9 +493,11 @@ pub fn refresh(store: &Store) {
     let mut back = store.pools.back();
     let mut records = BTreeMap::new();
     if !back.is_empty() {
-        match claim_back(store) {
+        claim_back(store, &mut back);
+        match store.pack_records() {
             Ok(found) => records = found,
             Err(error) => {
+                let error = model::chain(&error);
                 tracing::error!(error, "a pool is available again, and cannot be used yet");
                 back.clear();
             }
@@ -514,21 +516,20 @@ pub fn refresh(store: &Store) {
     store.pools.close_failed();
 }
 
-/// Claims the pools that are available, before anything in them is changed: another server may have
-/// one of them. Returns the catalogue's records of packs.
-fn claim_back(store: &Store) -> Result<BTreeMap<PackNumber, PackRecord>, String> {
-    super::lock(store).map_err(|error| model::chain(&error))?;
-    store.pack_records().map_err(|error| model::chain(&error))
+/// Claims the pools that are `back`, before anything in them is changed: another server may have
+/// one of them. Leaves those in `back` that this server may use.
+fn claim_back(store: &Store, back: &mut BTreeSet<PoolId>) {
+    let mut specs = store.pools.specs();
+    specs.retain(|spec| back.contains(&spec.id));
+    let refused = store.claim_each(&specs);
+    back.retain(|pool| !refused.contains(pool));
 }
 
 /// Does the regular work on all pools: repairs packs, drains pools above their high mark, empties
 /// volumes, and fills copy pools. If one step fails, the next steps are still done.
 pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
     store.volumes.look_after_sites();
-    if let Err(error) = super::lock(store) {
-        let error = model::chain(&error);
-        tracing::error!(error, "two servers use one pool: stop one of them");
-    }
+    store.claim_pools();
     if !store.keeps_house() {
         let told = store.hand_over_lost().map(|()| Outcome::default()).map_err(StoreError::from);
         return log_outcome("damage", told);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{CatalogError, PackRow, PackState, Write};
-use model::PackNumber;
-use pool::{Inventory, PackRecord};
+use model::{PackNumber, PoolId};
+use pool::{Inventory, PackRecord, PoolSpec};
 
 use super::{CATALOG_DOMAIN, Store, known_packs, log_damage, sealed_row};
 use crate::error::StoreError;
@@ -17,6 +17,37 @@ impl Store {
     /// Returns the records of packs with which pools are opened.
     pub(crate) fn pack_records(&self) -> Result<BTreeMap<PackNumber, PackRecord>, CatalogError> {
         Ok(known_packs(&self.catalog.packs()?))
+    }
+
+    /// Claims each available pool of `specs` on its own, so that another server that has one of
+    /// them keeps away no other. Returns the pools that are refused. The reason is in the log once.
+    pub(crate) fn claim_each(&self, specs: &[PoolSpec]) -> BTreeSet<PoolId> {
+        let mut refused = BTreeSet::new();
+        for spec in specs {
+            let claimed = match self.fleet {
+                None => self.ownership.claim_more(spec),
+                Some(_) => self.ownership.lock_more(spec),
+            };
+            let Err(error) = claimed else {
+                self.refused.lock().remove(&spec.id);
+                continue;
+            };
+            refused.insert(spec.id);
+            let reason = model::chain(&error);
+            let known = self.refused.lock().insert(spec.id, reason.clone());
+            if known.as_ref() != Some(&reason) {
+                tracing::error!(pool = %spec.id, error = reason, "a pool is refused");
+            }
+        }
+        refused
+    }
+
+    /// Claims the available pools, so that no other server uses them while this server is running,
+    /// and releases all others.
+    pub(crate) fn claim_pools(&self) {
+        let specs = self.pools.specs();
+        self.ownership.unlock_others(&specs);
+        self.claim_each(&specs);
     }
 
     /// Skips numbers, durably, if a pool is away at the start. The server that wrote to it may have
@@ -137,6 +168,28 @@ mod tests {
         let packs = stored(&server.store, &[1, 2, 3]).places;
         let packs: Vec<u64> = packs.iter().map(|place| place.pack().0).collect();
         assert_eq!(packs, [1, 2, 3], "the chunks are found");
+    }
+
+    #[test]
+    fn a_pool_that_is_refused_keeps_no_other_away() {
+        let server = TestServer::new();
+        let next = server.add_pool("NEXT", false).row.id;
+        let marks = [server.path().join("pool"), server.beside("NEXT")]
+            .map(|folder| folder.join("holdfast-pool"));
+        let is_there = || {
+            pools::refresh(&server.store);
+            [FIRST, next].map(|pool| server.store.pools.usage(pool).is_there)
+        };
+        for mark in &marks {
+            std::fs::rename(mark, mark.with_extension("aside")).expect("is renamed");
+        }
+        assert_eq!(is_there(), [false, false]);
+        let owner = server.path().join("pool/holdfast-owner");
+        std::fs::write(owner, format!("{}\n", "7".repeat(32))).expect("is written");
+        for mark in &marks {
+            std::fs::rename(mark.with_extension("aside"), mark).expect("is renamed");
+        }
+        assert_eq!(is_there(), [false, true]);
     }
 
     #[test]
