@@ -85,6 +85,9 @@ pub struct Store {
     index: DerivedIndex,
     /// The last pack up to which the index was complete when the server opened.
     indexed_to: PackNumber,
+    /// Packs that the index lacks because nobody could read them. The index is not complete up to
+    /// the first of them.
+    unread: Mutex<BTreeSet<PackNumber>>,
     /// Packs of pools that have come back and could not be recorded yet.
     returned: Mutex<pool::Inventory>,
     /// Pools that this server may not use at present, with the reason.
@@ -226,6 +229,7 @@ impl Store {
             openers: Mutex::default(),
             index,
             indexed_to: complete_to,
+            unread: Mutex::default(),
             returned: Mutex::default(),
             refused: Mutex::default(),
             sealed_since_flush: AtomicU64::new(0),
@@ -251,7 +255,7 @@ impl Store {
             tasks: Tasks::default(),
         };
         store.settle_unknown(&mut opened, &catalog_packs)?;
-        store.complete_index(&opened, complete_to);
+        store.complete_index(&opened, &catalog_packs, complete_to);
         store.record_packs(&opened, &catalog_packs)?;
         store.leave_out_numbers()?;
         Ok(store)
@@ -336,25 +340,19 @@ impl Store {
 
     /// Adds the chunks of the packs after `complete` to the index, which lacks them after a crash.
     /// Removes the packs that no new page may name, because an earlier removal may have failed.
-    fn complete_index(&self, opened: &pool::Inventory, complete: PackNumber) {
+    fn complete_index(&self, opened: &pool::Inventory, rows: &[PackRow], complete: PackNumber) {
         if self.index.is_absent() {
             return;
         }
-        let sealed = opened.sealed.iter().copied();
+        let mut packs = self.in_primaries(rows, complete);
         let recovered = opened.recovered.iter().map(|found| found.table.pack);
+        packs.extend(opened.sealed.iter().copied().chain(recovered));
         let mut last = complete;
         let condemned = self.condemned();
-        for pack in sealed.chain(recovered).filter(|pack| *pack > complete) {
+        for pack in packs.into_iter().filter(|pack| *pack > complete) {
             last = last.max(pack);
-            if condemned.holds(pack) {
-                continue;
-            }
-            match self.pools.table(pack) {
-                Ok(table) => self.index_table(&table),
-                Err(error) => {
-                    let error = model::chain(&error);
-                    tracing::error!(%pack, error, "a pack was not added to the chunk index");
-                }
+            if !condemned.holds(pack) {
+                self.index_or_note(pack);
             }
         }
         if last > complete {
@@ -382,6 +380,7 @@ impl Store {
             // If the index lacks a pack, its chunks may be stored twice. No data is lost.
             if let Ok(table) = self.pools.table(*pack) {
                 self.index_table(&table);
+                self.unread.lock().remove(pack);
             }
         }
     }

@@ -203,6 +203,8 @@ impl Store {
 
     /// Returns the last pack up to which the index is known to be complete, at most `last`.
     pub fn index_limit(&self, last: PackNumber) -> PackNumber {
+        let unread = self.unread.lock().first().copied();
+        let last = unread.map_or(last, |unread| last.min(PackNumber(unread.0.saturating_sub(1))));
         let fleet = self.fleet.as_ref();
         let limit = fleet.map(|fleet| fleet.indexed.load(Ordering::Relaxed).saturating_sub(1));
         limit.map_or(last, |limit| last.min(PackNumber(limit)))

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use catalog::PackRow;
 use model::PackNumber;
-use pool::Purpose;
+use pool::{Purpose, ReadError};
 
 use super::Store;
 use crate::counts::counted;
@@ -26,6 +27,15 @@ impl Store {
         if !self.index.may_be_rebuilt(sys::clock::monotonic()) || !self.has_room_for_index() {
             return;
         }
+        // The rows are read first: a pack that is made later is in the list of a pool.
+        let rows = match self.catalog.packs() {
+            Ok(rows) => rows,
+            Err(error) => {
+                let error = model::chain(&error);
+                tracing::warn!(error, "the chunk index cannot be rebuilt without the catalogue");
+                return;
+            }
+        };
         let complete_to = match self.index.begin_again() {
             Ok(complete_to) => complete_to,
             Err(error) => {
@@ -39,6 +49,7 @@ impl Store {
         let mut packs = self.pools.primary_packs();
         packs.retain(|pack| *pack > complete_to);
         let count = packs.len() as u64;
+        packs.extend(self.in_primaries(&rows, complete_to));
         if self.index_all(&packs) {
             let kept = if complete_to == PackNumber(0) { "" } else { "its files and " };
             let details = format!("from {kept}{}", counted(count, "pack"));
@@ -59,13 +70,45 @@ impl Store {
                 return false;
             }
             if !self.condemned().holds(*pack) {
-                self.index_again(&BTreeSet::from([*pack]));
+                self.index_or_note(*pack);
             }
         }
         self.index.end_rebuild();
         let last = packs.last().map_or(0, |last| last.0).min(end.0.saturating_sub(1));
         self.index.flush(self.index_limit(PackNumber(last)));
         !self.index.is_absent()
+    }
+
+    /// Returns the packs after `complete` that a primary pool has, or may have because that pool is
+    /// away.
+    pub(super) fn in_primaries(
+        &self,
+        rows: &[PackRow],
+        complete: PackNumber,
+    ) -> BTreeSet<PackNumber> {
+        let packs = rows.iter().map(|row| row.number).filter(|pack| *pack > complete);
+        packs.filter(|pack| self.pools.has_primary(*pack)).collect()
+    }
+
+    /// Adds the chunks of a pack to the index. A pack that cannot be read now, and is not lost, is
+    /// noted: the index is not complete up to this pack until it is added.
+    pub(super) fn index_or_note(&self, pack: PackNumber) {
+        let error = match self.pools.table(pack) {
+            Ok(table) => {
+                self.index_table(&table);
+                self.unread.lock().remove(&pack);
+                return;
+            }
+            Err(error) => error,
+        };
+        if !error.is_loss() {
+            self.unread.lock().insert(pack);
+        }
+        // Each pool that is away is in the log already.
+        if !matches!(error, ReadError::Away { .. }) {
+            let error = model::chain(&error);
+            tracing::error!(%pack, error, "a pack was not added to the chunk index");
+        }
     }
 
     fn has_room_for_index(&self) -> bool {

@@ -109,10 +109,12 @@ impl Store {
         }
         // Commits wait for the lock, and reading many tables takes long.
         drop(condemned);
-        packs.extend(found.sealed.iter().filter(|pack| **pack > self.indexed_to));
+        let unread = self.unread.lock().clone();
+        let is_lacking = |pack: &&PackNumber| **pack > self.indexed_to || unread.contains(*pack);
+        packs.extend(found.sealed.iter().filter(is_lacking));
         for pack in packs {
             if !self.index.is_absent() && !self.condemned().holds(pack) {
-                self.index_again(&BTreeSet::from([pack]));
+                self.index_or_note(pack);
             }
         }
         Ok(())
@@ -128,20 +130,32 @@ fn join(packs: &mut Inventory, others: Inventory) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+    use std::path::PathBuf;
+
+    use index::IndexError;
+
     use super::*;
     use crate::pools::{self, FIRST, PoolChange, PoolSettings};
     use crate::samples::{TestServer, stored};
 
-    /// What a killed server had left in a pool was recovered by the next start, and not if the pool
-    /// came back later. The numbers of its packs that nobody had recorded were given again.
-    #[test]
-    fn packs_of_a_killed_server_are_recovered_when_their_pool_is_back() {
-        let mut server = TestServer::new();
+    /// Returns a server with two primary pools. New packs are made in the second one while the
+    /// first one is away.
+    fn server_with_next_pool() -> TestServer {
+        let server = TestServer::new();
         server.add_pool("NEXT", false);
         let next = Some(Some("NEXT".to_owned()));
         let settings = PoolSettings { next, ..PoolSettings::default() };
         let change = PoolChange { name: "PRIMARY".to_owned(), settings, is_replaced: false };
         pools::change(&server.store, &change).expect("is changed");
+        server
+    }
+
+    /// What a killed server had left in a pool was recovered by the next start, and not if the pool
+    /// came back later. The numbers of its packs that nobody had recorded were given again.
+    #[test]
+    fn packs_of_a_killed_server_are_recovered_when_their_pool_is_back() {
+        let mut server = server_with_next_pool();
         server.back_up("/a/", &[("x", &[1])]);
         server.seal();
         server.back_up("/b/", &[("y", &[2])]);
@@ -168,6 +182,40 @@ mod tests {
         let packs = stored(&server.store, &[1, 2, 3]).places;
         let packs: Vec<u64> = packs.iter().map(|place| place.pack().0).collect();
         assert_eq!(packs, [1, 2, 3], "the chunks are found");
+    }
+
+    #[test]
+    fn the_index_is_not_complete_up_to_a_pack_that_is_away() {
+        for is_rebuilt in [false, true] {
+            let mut server = server_with_next_pool();
+            server.back_up("/a/", &[("x", &[1])]);
+            server.seal();
+            let mark = server.path().join("pool/holdfast-pool");
+            let aside = mark.with_extension("aside");
+            std::fs::rename(&mark, &aside).expect("is renamed");
+            if is_rebuilt {
+                pools::refresh(&server.store);
+            } else {
+                server.reopen();
+            }
+            server.back_up("/b/", &[("y", &[2])]);
+            server.seal();
+            if is_rebuilt {
+                let (path, source) = (PathBuf::from("run"), ErrorKind::PermissionDenied.into());
+                server.store.index.give_up(&IndexError::Io { path, source }, "write");
+                server.store.tend_index();
+                assert!(!server.store.lacks_index());
+            } else {
+                server.store.close().expect("the index is written");
+            }
+            std::fs::rename(&aside, &mark).expect("is renamed");
+            server.reopen();
+            let packs = stored(&server.store, &[1, 2]).places;
+            let packs: Vec<_> = packs.iter().map(|place| place.pack()).collect();
+            let rows = server.store.catalog.packs().expect("are listed");
+            let recorded: Vec<_> = rows.iter().map(|row| row.number).collect();
+            assert_eq!(packs, recorded, "the chunks are found: {is_rebuilt}");
+        }
     }
 
     #[test]
