@@ -42,6 +42,8 @@ const COPY_WORDS: usize = 1 << 17;
 /// Maximum number of grants in memory, if no file can be mapped.
 const MEMORY_ENTRIES_MAX: usize = 1 << 20;
 
+/// Maximum size of a table: 1 TiB, as in option sets.
+const MEGABYTES_MAX: u64 = 1 << 20;
 /// Number of buckets of a new table, which takes 1 MiB.
 const BUCKETS_FIRST: u64 = 4096;
 
@@ -84,10 +86,10 @@ struct Table {
 }
 
 impl Cache {
-    /// Opens the cache file `path`, which may grow to `megabytes`. If the file cannot be used, the
-    /// cache is in memory.
+    /// Opens the cache file `path`, which may grow to `megabytes`, at most to [`MEGABYTES_MAX`]. If
+    /// the file cannot be used, the cache is in memory.
     pub(crate) fn open(path: &Path, megabytes: u64) -> Self {
-        let buckets_max = (megabytes << 20) / BUCKET_BYTES;
+        let buckets_max = (megabytes.min(MEGABYTES_MAX) << 20) / BUCKET_BYTES;
         let there = path.metadata().map_or(0, |file| file.len()) / BUCKET_BYTES;
         let is_ours = |buckets: u64| {
             buckets == buckets_max || (buckets.is_power_of_two() && buckets < buckets_max)

@@ -75,6 +75,16 @@ fn it_grows_with_what_is_in_it() {
 }
 
 #[test]
+fn a_number_of_megabytes_that_no_disk_has_is_no_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cache");
+    for megabytes in [1 << 44, u64::MAX] {
+        let cache = Cache::open(&path, megabytes);
+        assert!(matches!(cache, Cache::Mapped(_)), "{megabytes}");
+    }
+}
+
+#[test]
 fn a_second_process_works_from_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cache");
