@@ -11,7 +11,7 @@
 //!     16      4  chunk count, at least 1
 //!     20      4  table bytes
 //!     24      8  xxh3-64 of bytes 0..24, table and payload
-//!     32      -  table: the length of each chunk, a varint each
+//!     32      -  table: the length of each chunk, a varint of the fewest bytes each
 //!      -      -  payload: the chunks in order, as the codec says
 //! ```
 //!
@@ -131,7 +131,18 @@ fn decode_lengths(table: &[u8], header: &Header) -> Result<Vec<u32>, DamageError
     if sum != u64::from(header.raw_bytes) || lengths.contains(&0) {
         return Err(DamageError::quantum("the lengths of its chunks do not add up"));
     }
+    // Longer forms would give one quantum many records.
+    let fewest: usize = lengths.iter().map(|&length| varint_bytes(length)).sum();
+    if fewest != table.len() {
+        return Err(DamageError::quantum("the length of a chunk takes more bytes than it needs"));
+    }
     Ok(lengths)
+}
+
+/// Returns the number of bytes of the shortest varint for `value`.
+fn varint_bytes(value: u32) -> usize {
+    let bits = u32::BITS - (value | 1).leading_zeros();
+    bits.div_ceil(7) as usize
 }
 
 /// Makes the record of the chunks with these `lengths`, whose encoded form is `payload`.
@@ -191,6 +202,33 @@ mod tests {
         }
         for end in 0..bytes.len() {
             assert!(Record::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_length_that_takes_more_bytes_than_it_needs_is_refused() {
+        let lengths_of = |table: &[u8]| {
+            let mut record = encode(Codec::Stored, &[3], b"abc");
+            record.truncate(HEADER_BYTES);
+            record.extend_from_slice(&[table, b"abc"].concat());
+            let table_bytes = u32::try_from(table.len()).expect("a short table");
+            record[20..24].copy_from_slice(&table_bytes.to_le_bytes());
+            let (head, body) = record.split_at(HEADER_BYTES);
+            let checksum = checksum(&head[..24], body).to_le_bytes();
+            record[24..32].copy_from_slice(&checksum);
+            Record::decode(&record)
+                .map(|record| record.lengths)
+                .map_err(|damaged| damaged.why)
+        };
+        assert_eq!(lengths_of(&[3]), Ok(vec![3]));
+        for table in [&[0x83, 0][..], &[0x83, 0x80, 0]] {
+            let refused = Err("the length of a chunk takes more bytes than it needs");
+            assert_eq!(lengths_of(table), refused);
+        }
+        for length in [1, 127, 128, 16_383, 16_384, 2_097_151, 2_097_152] {
+            let record = encode(Codec::Stored, &[length], b"x");
+            let lengths = Record::decode(&record).map(|record| record.lengths);
+            assert_eq!(lengths, Ok(vec![length]));
         }
     }
 
