@@ -6,6 +6,7 @@ use super::*;
 
 const FILES: u64 = 200;
 const FILE_BYTES: usize = 200_000;
+const SMALL_BYTES: usize = 8192;
 
 impl Space {
     /// Makes a space whose node reaches the server through a proxy.
@@ -95,5 +96,31 @@ fn a_list_that_was_interrupted_goes_on_with_what_is_missing() {
         for (number, path) in (0..).zip(&paths) {
             assert!(fs::read(path).unwrap() == content(number), "{}: {number}", kind[0]);
         }
+    }
+}
+
+#[test]
+fn a_quantum_that_several_files_need_is_fetched_once() {
+    for kind in KINDS {
+        let Some((space, proxy)) = Space::behind_proxy(kind) else { continue };
+        let content = |number| noise(600 + number, SMALL_BYTES);
+        let paths: Vec<PathBuf> = (0..FILES)
+            .map(|number| space.write(&format!("small/{number}"), &content(number)))
+            .collect();
+        let list = space.scene.scratch.join("list");
+        write_list(&list, &paths);
+        // In a list, files migrate whatever their size.
+        let words = ["hsm", "migrate", "--filelist", list.to_str().unwrap(), "--json"];
+        let rows = space.node().run(&words).expect(&[0]).json_lines();
+        assert!(rows.iter().all(|row| row["state"] == "m"), "{}: {rows:?}", kind[0]);
+        let before = proxy.weather().answered_bytes();
+        for (number, path) in (0..).zip(&paths) {
+            assert!(fs::read(path).unwrap() == content(number), "{}: {number}", kind[0]);
+        }
+        let answered = proxy.weather().answered_bytes() - before;
+        // Each quantum has many of the files, and comes as a whole.
+        let stored = FILES * SMALL_BYTES as u64;
+        let is_once = (stored..stored * 2).contains(&answered);
+        assert!(is_once, "{}: {answered} bytes for {stored} bytes of files", kind[0]);
     }
 }
