@@ -78,7 +78,7 @@ pub(super) fn run(
 
 fn tell(labelling: &Labelling, context: &mut Context) {
     let Labelling { volume, problem } = labelling;
-    let problem = problem.as_deref();
+    let problem = problem.as_deref().map(|problem| without_name(volume, problem));
     if context.output.is_json() {
         let labelled = problem.is_none();
         context.output.json(&LabelDocument { volume, labelled, problem });
@@ -92,6 +92,12 @@ fn tell(labelling: &Labelling, context: &mut Context) {
     context.output.flush();
 }
 
+/// Returns the problem without the name of its volume at the beginning, which is shown beside it.
+fn without_name<'p>(volume: &str, problem: &'p str) -> &'p str {
+    let rest = problem.strip_prefix(volume).and_then(|rest| rest.strip_prefix(": "));
+    rest.unwrap_or(problem)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +109,12 @@ mod tests {
         for bad in ["4095", "16M", "8G", "big"] {
             assert!(block_bytes(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_volume_is_told_once() {
+        assert_eq!(without_name("SPARE1", "SPARE1: the volume is full"), "the volume is full");
+        assert_eq!(without_name("SPARE1", "SPARE10: it is full"), "SPARE10: it is full");
+        assert_eq!(without_name("SPARE1", "SPARE1 is full"), "SPARE1 is full");
     }
 }
