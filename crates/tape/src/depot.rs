@@ -57,8 +57,6 @@ pub enum DepotError {
     Cleaner(VolumeName),
     #[error("volume {name} is not in {place}")]
     Elsewhere { name: VolumeName, place: &'static str },
-    #[error("there is no drive {0} in the library")]
-    NoDrive(u16),
     #[error(transparent)]
     Library(#[from] LibraryError),
     #[error(transparent)]
@@ -216,11 +214,7 @@ impl Depot {
 
     /// Cleans the drive with this element address.
     pub fn clean(&mut self, drive: u16) -> Result<(), DepotError> {
-        let library = self.library()?;
-        if !library.drives().iter().any(|listed| listed.address == drive) {
-            return Err(DepotError::NoDrive(drive));
-        }
-        library.clean(drive)?;
+        self.library()?.clean(drive)?;
         self.note_alerts();
         Ok(())
     }

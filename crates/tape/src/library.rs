@@ -51,6 +51,12 @@ pub enum LibraryError {
     /// No drive is free: the caller waits for one.
     #[error("no drive is free")]
     NoDrive,
+    /// The caller corrects the address.
+    #[error("there is no drive {0} in the library")]
+    UnknownDrive(u16),
+    /// The drive is lent, or it has failed: the caller waits, or a person repairs the drive.
+    #[error("drive {0} is in use or out of service")]
+    DriveNotFree(u16),
     /// No element is free: a person has to take a cartridge out.
     #[error("no {} is free", room(*.0))]
     NoRoom(ElementKind),

@@ -149,6 +149,8 @@ const OF_CHANGERS: &[&str] = &[
     "query mount",
     "query request",
     "update drive vault 500 online=yes",
+    "update drive vault 999 online=yes",
+    "clean drive vault 999",
     "label libvolume vault NONE01L8",
 ];
 

@@ -184,7 +184,13 @@ impl Volumes {
         let operator = site.operator()?;
         if let LibraryWork::RestoreDrive(address) = *work {
             if !operator.restore_drive(address) {
-                let message = format!("drive {address} is not out of service");
+                let has_it = |library: &mut Library| {
+                    library.drives().iter().any(|drive| drive.address == address)
+                };
+                let message = match operator.with_library(has_it) {
+                    Some(false) => format!("there is no drive {address} in the library"),
+                    _ => format!("drive {address} is not out of service"),
+                };
                 return Err(StoreError::conflict(message));
             }
             return Ok(self.describe_library(&site, true));

@@ -88,9 +88,12 @@ impl Library {
 
     /// Cleans a drive that is free.
     pub fn clean(&mut self, drive: u16) -> Result<(), LibraryError> {
+        let bay = self.bays.iter().position(|bay| bay.address == drive);
+        let bay = bay.ok_or(LibraryError::UnknownDrive(drive))?;
+        if self.bays[bay].state != DriveState::Free {
+            return Err(LibraryError::DriveNotFree(drive));
+        }
         self.refresh()?;
-        let is_it = |bay: &super::Bay| bay.address == drive && bay.state == DriveState::Free;
-        let bay = self.bays.iter().position(is_it).ok_or(LibraryError::NoDrive)?;
         self.empty(bay)?;
         let is_cleaner = |element: &&Element| {
             let barcode = element.barcode.as_deref();

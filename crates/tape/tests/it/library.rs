@@ -204,7 +204,9 @@ fn a_drive_that_asks_for_it_is_cleaned() {
     assert!(library.drives()[0].wants_cleaning);
     let (mounted, _) = library.mount(&name("A00001L8")).expect("labelled");
     assert_eq!(mounted.address(), 501, "a clean drive is taken first");
+    assert!(matches!(library.clean(501).err(), Some(LibraryError::DriveNotFree(501))));
     library.dismount(mounted).expect("the volume is put away");
+    assert!(matches!(library.clean(999).err(), Some(LibraryError::UnknownDrive(999))));
     library.clean(500).expect("there is a cleaning cartridge");
     assert!(!library.drives()[0].wants_cleaning);
     assert_eq!(where_is(&library, "CLN001L1"), ElementKind::Slot);

@@ -139,9 +139,6 @@ fn of_medium(error: &MediumError) -> CommandError {
 pub(super) fn of_depot(error: &DepotError) -> CommandError {
     let hint = match error {
         DepotError::NotInFolder { .. } => Some("'holdfast tape label' makes the volume"),
-        DepotError::NoDrive(_) => {
-            Some("'holdfast tape drives' shows the drives with their elements")
-        }
         DepotError::NoLibrary(_) | DepotError::Cleaner(_) | DepotError::Elsewhere { .. } => None,
         DepotError::Library(error) => return of_library(error),
         DepotError::Volume(error) => return of_volume(error),
@@ -156,6 +153,12 @@ pub(super) fn of_library(error: &LibraryError) -> CommandError {
         }
         LibraryError::InUse(_) => "'holdfast tape dismount' puts the volume into a slot",
         LibraryError::NoDrive => "wait until a drive is free, or check the drives that have failed",
+        LibraryError::UnknownDrive(_) => {
+            "'holdfast tape drives' shows the drives with their elements"
+        }
+        LibraryError::DriveNotFree(_) => {
+            "wait until the drive is free, or check it if it has failed"
+        }
         LibraryError::NoRoom(_) => {
             "take cartridges out: 'holdfast tape checkout' moves a volume out of its slot"
         }
