@@ -108,7 +108,7 @@ fn execute(
         Event::Object { path, .. } => output::say(&path),
         Event::Note { line, is_result: true } if is_plain => context.output.line(&line),
         Event::Note { line, .. } if is_plain => notes.push(line),
-        Event::Note { line, .. } => output::say(&line),
+        Event::Note { line, .. } => output::say(&own_words(&line)),
     })?;
     // In the plain form the reason of an end stands among the messages of the process.
     let reason = error_among(notes);
@@ -161,7 +161,7 @@ fn error_among(notes: Vec<String>) -> Option<CommandError> {
     let mut notes = notes.into_iter();
     while let Some(note) = notes.next() {
         let Some(message) = note.strip_prefix(ERROR_PREFIX) else {
-            output::say(&note);
+            output::say(&own_words(&note));
             continue;
         };
         let error = CommandError::new(message);
@@ -174,7 +174,8 @@ fn error_among(notes: Vec<String>) -> Option<CommandError> {
     None
 }
 
-/// Commands of Holdfast that messages name, with those that a person of TSM knows.
+/// Commands of Holdfast that messages name, with those that a person of TSM knows. A command with
+/// an option that TSM's does not have stays.
 const OWN_WORDS: [(&str, &str); 7] = [
     ("holdfast hsm add", "dsmmigfs add"),
     ("holdfast hsm remove", "dsmmigfs remove"),
@@ -182,14 +183,18 @@ const OWN_WORDS: [(&str, &str); 7] = [
     ("holdfast hsm status", "dsmq"),
     ("holdfast hsm cancel", "dsmrm"),
     ("holdfast hsm recall", "dsmrecall"),
-    ("holdfast hsm reconcile", "dsmreconcile"),
+    ("'holdfast hsm reconcile'", "'dsmreconcile'"),
 ];
 
+fn own_words(text: &str) -> String {
+    OWN_WORDS
+        .iter()
+        .fold(text.to_owned(), |text, (holdfast, tsm)| text.replace(holdfast, tsm))
+}
+
 fn in_own_words(error: CommandError) -> CommandError {
-    let own = |text: String| {
-        OWN_WORDS.iter().fold(text, |text, (holdfast, tsm)| text.replace(holdfast, tsm))
-    };
-    CommandError { message: own(error.message), hint: error.hint.map(own), ..error }
+    let hint = error.hint.map(|hint| own_words(&hint));
+    CommandError { message: own_words(&error.message), hint, ..error }
 }
 
 /// Returns true if the paths go to the command in a list, which may be longer than a command line.
@@ -507,6 +512,16 @@ mod tests {
         };
         assert!(shown(&[], "/fs/a") && shown(&["/fs"], "/fs/a") && shown(&["/o", "/fs/"], "/fs/a"));
         assert!(!shown(&["/f"], "/fs/a") && shown(&["/"], "/fs/a"));
+    }
+
+    #[test]
+    fn messages_name_the_commands_of_tsm() {
+        let message = "No file system is managed; 'holdfast hsm add' adds one.";
+        assert_eq!(own_words(message), "No file system is managed; 'dsmmigfs add' adds one.");
+        assert_eq!(own_words("'holdfast hsm reconcile' is next"), "'dsmreconcile' is next");
+        // There is no such option of dsmreconcile.
+        let message = "'holdfast hsm reconcile --confirm' releases the copies";
+        assert_eq!(own_words(message), message);
     }
 
     #[test]
