@@ -56,6 +56,8 @@ pub struct ImageRestoreReport {
     /// Bytes of data that were checked and, in a restore, written.
     pub data_bytes: u64,
     pub bytes_transferred: u64,
+    /// Time in which the restore waited for the server's messages, as in the report of a restore.
+    pub data_transfer: Duration,
     pub elapsed: Duration,
     pub interruptions: Interruptions,
     /// Ranges that are lost or damaged at the server, in order.
@@ -77,6 +79,8 @@ pub struct ImageRestoration {
     /// Bytes of data of these parts.
     data_bytes: AtomicU64,
     lost: Mutex<Vec<LostRange>>,
+    /// Time in which all attempts waited for messages of the server.
+    data_transfer: Mutex<Duration>,
 }
 
 impl ImageRestoration {
@@ -120,6 +124,7 @@ pub(crate) fn restore(
     // Without a target the image is only checked.
     let purpose = target.is_none().then(Purpose::reading);
     let received = receive(link, &image.parts(), purpose, &mut parts, &tally);
+    *restoration.data_transfer.lock() += tally.into_report().data_transfer;
     if let Ok(receipt) = &received {
         parts.lose_missing(receipt.unreadable.as_ref());
     }
@@ -136,6 +141,7 @@ pub(crate) fn restore(
         node: link.hello().node.clone(),
         data_bytes: restoration.data_bytes.load(Relaxed),
         bytes_transferred: progress.bytes_transferred.load(Relaxed),
+        data_transfer: *restoration.data_transfer.lock(),
         elapsed: progress.attempts.elapsed(),
         interruptions: progress.interruptions(),
         lost: restoration.lost(),

@@ -138,6 +138,7 @@ pub(crate) struct ImageRestoreDocument<'a> {
     bytes: u64,
     data_bytes: u64,
     bytes_transferred: u64,
+    data_transfer_secs: f64,
     lost: Vec<LostDocument<'a>>,
     unreadable: Vec<RangeDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +176,7 @@ impl<'a> ImageRestoreDocument<'a> {
             bytes: image.facts.layout.bytes,
             data_bytes: report.data_bytes,
             bytes_transferred: report.bytes_transferred,
+            data_transfer_secs: report.data_transfer.as_secs_f64(),
             lost: report.lost.iter().map(lost).collect(),
             unreadable: range_documents(&image.facts),
             different_bytes: None,

@@ -101,8 +101,11 @@ fn an_encrypted_image_comes_back_and_is_nowhere_at_the_server() {
     let second = back_up(&scene, &disk);
     assert!(second["bytes_after_dedup"].as_u64().unwrap() <= 140 << 10, "{second}");
     let out = scene.scratch.join("out");
-    restore(&scene, &disk, &out, &[]).expect(&[0]);
+    let restored = restore(&scene, &disk, &out, &["--json"]).expect(&[0]).json();
     assert!(are_same(&disk, &out));
+    let secs = |key: &str| restored[key].as_f64().unwrap();
+    let (transfer, elapsed) = (secs("data_transfer_secs"), secs("elapsed_secs"));
+    assert!(transfer > 0.0 && transfer <= elapsed, "{transfer} of {elapsed}");
     // Without the key, nothing of it comes back.
     fs::remove_file(scene.node.home().join("encryption.keys")).unwrap();
     let lost = restore(&scene, &disk, &scene.scratch.join("none"), &["--json"]).expect(&[4]);

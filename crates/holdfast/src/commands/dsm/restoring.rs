@@ -698,15 +698,11 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Event::Document(document) if session.is_json() => session.context.output.json(&document),
         Event::Document(document) => {
             let image = shown_path(&document["image"]);
-            session.say(&format!("Successful restore of the image '{image}'"));
-            let secs = document["elapsed_secs"].as_f64().unwrap_or(0.0);
-            let totals = Totals {
-                backed_up: 1,
-                bytes_transferred: document["bytes"].as_u64().unwrap_or(0),
-                transfer_secs: secs,
-                elapsed_secs: secs,
-                ..Totals::default()
-            };
+            match lost_part(&image, &document) {
+                Some(lost) => session.complain(&lost),
+                None => session.say(&format!("Successful restore of the image '{image}'")),
+            }
+            let totals = Totals { backed_up: 1, ..totals(&document) };
             session.say("");
             session.say_all(restore_report(&totals, false, session.forms));
         }
@@ -714,6 +710,14 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Event::Note { line: note, .. } => output::say(&note),
     })?;
     Outcome::checked(outcome)
+}
+
+/// Says how much of the restored image is lost at the server; returns `None` if nothing is.
+fn lost_part(image: &str, document: &Value) -> Option<String> {
+    let ranges = document["lost"].as_array()?;
+    let reason = ranges.first()?["reason"].as_str().unwrap_or_default();
+    let bytes: u64 = ranges.iter().filter_map(|range| range["bytes"].as_u64()).sum();
+    Some(format!("ANS4005E {bytes} bytes of the image '{image}' did not come back: {reason}"))
 }
 
 #[cfg(test)]
@@ -751,6 +755,18 @@ mod tests {
         assert!(has("Network data transfer rate:", " 4.00 KB/sec"), "{lines:?}");
         assert!(has("Aggregate data transfer rate:", " 0.50 KB/sec"), "{lines:?}");
         assert!(has("Elapsed processing time:", "00:00:04"), "{lines:?}");
+    }
+
+    #[test]
+    fn what_is_lost_of_an_image_is_told() {
+        let lost = |ranges: Value| lost_part("/dev/sda", &json!({ "lost": ranges }));
+        assert_eq!(lost(json!([])), None);
+        let ranges = json!([
+            {"offset": 0, "bytes": 4096, "reason": "it is damaged"},
+            {"offset": 8192, "bytes": 1, "reason": "it is gone"},
+        ]);
+        let told = "ANS4005E 4097 bytes of the image '/dev/sda' did not come back: it is damaged";
+        assert_eq!(lost(ranges).as_deref(), Some(told));
     }
 
     #[test]
