@@ -28,8 +28,43 @@ pub struct PathDeletion {
 
 /// Deletes versions at the server, as `options` say.
 pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<PathDeletion, ClientError> {
+    delete_from(link, link.filespaces_of(options.archive)?, options)
+}
+
+/// Deletes versions at the server, as each of `orders` says, and calls `visit` for each deletion.
+/// Goes past paths of which the server has no such version.
+pub(crate) fn delete_each(
+    link: &Link,
+    orders: impl IntoIterator<Item = DeleteOptions>,
+    visit: &mut dyn FnMut(PathDeletion),
+) -> Result<(), ClientError> {
+    // The orders may be thousands, and those of one archive follow each other.
+    let mut listed: Option<(Option<u64>, Vec<Vec<u8>>)> = None;
+    for options in orders {
+        let known = listed.take().filter(|(archive, _)| *archive == options.archive);
+        let filespaces = match known {
+            Some((_, filespaces)) => Ok(filespaces),
+            None => link.filespaces_of(options.archive),
+        };
+        let deleted = filespaces.and_then(|filespaces| {
+            listed = Some((options.archive, filespaces.clone()));
+            delete_from(link, filespaces, &options)
+        });
+        match deleted {
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            deleted => visit(deleted?),
+        }
+    }
+    Ok(())
+}
+
+/// Deletes versions at the server, in those of `filespaces` that `options` mean.
+fn delete_from(
+    link: &Link,
+    filespaces: Vec<Vec<u8>>,
+    options: &DeleteOptions,
+) -> Result<PathDeletion, ClientError> {
     let path = normalise(&options.path)?;
-    let filespaces = link.filespaces_of(options.archive)?;
     let filespaces = only_named(filespaces, options.filespace.as_deref())?;
     // Links are not followed: what they lead to today may be the data of somebody else.
     let places = candidates(filespaces.iter().map(Vec::as_slice), &path);

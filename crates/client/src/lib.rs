@@ -273,6 +273,16 @@ impl Client {
         archive::delete(&self.link, options)
     }
 
+    /// Deletes versions as each of `orders` says, and calls `visit` for each deletion. Goes past
+    /// paths of which the server has no such version. The first other error ends the work.
+    pub fn delete_each(
+        &self,
+        orders: impl IntoIterator<Item = DeleteOptions>,
+        visit: &mut dyn FnMut(PathDeletion),
+    ) -> Result<(), ClientError> {
+        archive::delete_each(&self.link, orders, visit)
+    }
+
     /// Returns the deletions that can be undone, newest first.
     pub fn deletions(&self) -> Result<Vec<DeletionSummary>, ClientError> {
         self.link.deletions()

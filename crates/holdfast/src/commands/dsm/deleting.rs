@@ -261,12 +261,10 @@ fn is_agreed(
         return Ok(true);
     }
     let mut versions = 0;
-    for order in orders {
-        match client.delete(&DeleteOptions { dry_run: true, ..order.clone() }) {
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            found => versions += found.map_err(refused)?.summary.versions,
-        }
-    }
+    let planned = orders.iter().map(|order| DeleteOptions { dry_run: true, ..order.clone() });
+    client
+        .delete_each(planned, &mut |deletion| versions += deletion.summary.versions)
+        .map_err(refused)?;
     if versions == 0 {
         return Err(stored::nothing());
     }
@@ -330,16 +328,11 @@ fn delete_all(
     orders: &[DeleteOptions],
 ) -> Result<Sum, CommandError> {
     let mut sum = Sum::default();
-    for order in orders {
-        match client.delete(order) {
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            deletion => {
-                let PathDeletion { filespace, summary } = deletion.map_err(refused)?;
-                sum.add(session, &summary);
-                sum.filespaces.insert(filespace);
-            }
-        }
-    }
+    let mut add = |PathDeletion { filespace, summary }: PathDeletion| {
+        sum.add(session, &summary);
+        sum.filespaces.insert(filespace);
+    };
+    client.delete_each(orders.iter().cloned(), &mut add).map_err(refused)?;
     Ok(sum)
 }
 
