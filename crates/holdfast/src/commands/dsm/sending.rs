@@ -727,20 +727,23 @@ fn image_report(session: &mut Session<'_>, document: &Value) -> bool {
         session.complain(&format!("ANS1228E Sending of image '{image}' failed: {error}"));
         return false;
     }
-    let totals = Totals {
-        inspected: 1,
-        backed_up: 1,
-        bytes_inspected: document["bytes"].as_u64().unwrap_or(0),
-        bytes_processed: document["data_bytes"].as_u64().unwrap_or(0),
-        bytes_transferred: document["bytes_transferred"].as_u64().unwrap_or(0),
-        elapsed_secs: document["elapsed_secs"].as_f64().unwrap_or(0.0),
-        ..Totals::default()
-    };
     session.say(&format!("Successful image backup of '{image}'"));
     session.say("");
-    let lines = session_report(&totals, session.forms);
+    let lines = session_report(&image_totals(document), session.forms);
     session.say_all(lines);
     true
+}
+
+/// Returns the figures of the report of an image backup.
+fn image_totals(document: &Value) -> Totals {
+    let bytes = |key: &str| document[key].as_u64().unwrap_or(0);
+    Totals {
+        inspected: 1,
+        backed_up: 1,
+        bytes_inspected: bytes("bytes"),
+        bytes_processed: bytes("data_bytes"),
+        ..totals(document)
+    }
 }
 
 #[cfg(test)]
