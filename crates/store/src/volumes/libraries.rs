@@ -76,7 +76,11 @@ pub(crate) enum Passage {
 }
 
 fn of_library(error: &LibraryError) -> StoreError {
-    StoreError::conflict(model::chain(error))
+    let text = model::chain(error);
+    match error {
+        LibraryError::UnknownDrive(_) => StoreError::not_found(text),
+        _ => StoreError::conflict(text),
+    }
 }
 
 impl Volumes {
@@ -187,10 +191,10 @@ impl Volumes {
                 let has_it = |library: &mut Library| {
                     library.drives().iter().any(|drive| drive.address == address)
                 };
-                let message = match operator.with_library(has_it) {
-                    Some(false) => format!("there is no drive {address} in the library"),
-                    _ => format!("drive {address} is not out of service"),
-                };
+                if operator.with_library(has_it) == Some(false) {
+                    return Err(of_library(&LibraryError::UnknownDrive(address)));
+                }
+                let message = format!("drive {address} is not out of service");
                 return Err(StoreError::conflict(message));
             }
             return Ok(self.describe_library(&site, true));
