@@ -10,7 +10,7 @@ use dsm::admin::message::{Message, ReturnCode};
 
 use super::link::{LineError, LineOutcome, Link};
 use super::refusal::{Refusal, refusal, sentence};
-use crate::error::{CommandError, DONE, WARNED};
+use crate::error::{CommandError, DONE, NOT_DONE, WARNED};
 use crate::{path, servers};
 
 /// Maximum number of events that are searched for one that is under way.
@@ -23,9 +23,12 @@ pub(super) fn run_line(line: &Line, command: &str, link: &mut Link) -> Result<St
     }
     match (link.runner)(&line.words, !line.is_report, &mut link.admin) {
         Ok(LineOutcome { code: DONE | WARNED, text }) => Ok(text),
-        Ok(_) => {
-            let reason = "not everything was done; standard error says what failed";
-            let text = format!("{command}: The command failed in part: {reason}.");
+        Ok(LineOutcome { code, .. }) => {
+            let end = match code {
+                NOT_DONE => "failed: standard error says why",
+                _ => "failed in part: not everything was done; standard error says what failed",
+            };
+            let text = format!("{command}: The command {end}.");
             Err(Message::refusal("ANR2032E", ReturnCode::Failure, text))
         }
         Err(LineError::Usage(error)) => {
