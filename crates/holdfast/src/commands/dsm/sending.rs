@@ -741,7 +741,8 @@ fn image_totals(document: &Value) -> Totals {
         inspected: 1,
         backed_up: 1,
         bytes_inspected: bytes("bytes"),
-        bytes_processed: bytes("data_bytes"),
+        // All data of an image qualifies for deduplication.
+        bytes_processed: bytes("bytes_after_dedup"),
         ..totals(document)
     }
 }
