@@ -206,8 +206,16 @@ async fn run_checked(
             parts.extensions.insert(sight);
             Body::from(body)
         }
+        Permit::Schedule(owner) => {
+            parts.extensions.insert(owner);
+            Body::from(body)
+        }
         Permit::Keys(sight) => {
             parts.extensions.insert(sight);
+            Body::from(body)
+        }
+        Permit::Key(found) => {
+            parts.extensions.insert(found);
             Body::from(body)
         }
     };

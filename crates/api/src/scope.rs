@@ -12,8 +12,8 @@
 use policy::schedule::Definition;
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
-use server::{KeySight, ScheduleSight, Sight};
-use store::schedules;
+use server::{FoundKey, KeySight, ScheduleSight, Sight};
+use store::schedules::{self, OwnedBy};
 use wire::proto::{self, follower::Follower};
 
 use crate::call::Answer;
@@ -127,8 +127,12 @@ pub(crate) enum Permit {
     Sight(Sight),
     /// The call, which lists these schedules.
     Schedules(ScheduleSight),
+    /// The call, if the schedule that it changes has this owner.
+    Schedule(OwnedBy),
     /// The call, which lists these enrolment keys.
     Keys(KeySight),
+    /// The call, if the enrolment key that it ends is this one.
+    Key(FoundKey),
 }
 
 /// The calls.
@@ -311,7 +315,7 @@ pub(crate) fn check(
     };
     match object {
         Object::Service => check_service(caller, (area, right))?,
-        Object::Schedule(change) => check_schedule(desk, caller, (area, right), change)?,
+        Object::Schedule(change) => return check_schedule(desk, caller, (area, right), change),
         Object::Options { set, options, revert_to } => {
             check_service(caller, (area, right))?;
             check_commands(caller, &options)?;
@@ -351,7 +355,7 @@ pub(crate) fn check(
                 check_seen(desk, caller, &option_set)?;
             }
         }
-        Object::Key(name) => check_end(desk, caller, &name)?,
+        Object::Key(name) => return check_end(desk, caller, &name).map(Permit::Key),
         Object::Keys => return keys_seen(desk, caller).map(|all| Permit::Keys(KeySight(all))),
         Object::Domain(name) => drop(domain(&name)?),
         Object::Edit { domain: name, is_lock } => {
@@ -377,48 +381,55 @@ fn parse_definition(text: &str) -> Answer<Definition> {
 }
 
 /// Fails unless the caller may change schedules so. Those who have the right in domains have it for
-/// the schedules of these domains, and name only nodes and domains that they may see.
+/// the schedules of these domains, and name only nodes and domains that they may see. The schedule
+/// may be another one when the server carries out the call, so the call gets the owner of this one.
 fn check_schedule(
     desk: &Desk,
     caller: &Caller,
     (area, right): (Area, Right),
     change: ScheduleChange,
-) -> Answer<()> {
+) -> Answer<Permit> {
     let is_everywhere = caller.may(area, right, Subject::Service);
     match change {
         ScheduleChange::New { domain: None, definition } => {
             check_service(caller, (area, right))?;
-            check_reach(caller, &parse_definition(&definition)?)
+            check_reach(caller, &parse_definition(&definition)?)?;
         }
         ScheduleChange::New { domain: Some(name), definition } => {
             let subject = Subject::Domain(find_domain(desk, caller, &name)?.id);
             caller.check(area, right, subject)?;
-            check_reach_in(caller, &parse_definition(&definition)?, subject)
+            check_reach_in(caller, &parse_definition(&definition)?, subject)?;
         }
         ScheduleChange::Definition { name, definition } => {
             let definition = parse_definition(&definition)?;
             match is_everywhere {
-                true => check_reach(caller, &definition),
-                false => check_change(desk, caller, &name, &definition),
+                true => check_reach(caller, &definition)?,
+                false => {
+                    let owner = check_change(desk, caller, &name, &definition)?;
+                    return Ok(Permit::Schedule(owner));
+                }
             }
         }
         ScheduleChange::Followers { ends: true, .. } | ScheduleChange::Removal(_)
-            if is_everywhere =>
-        {
-            Ok(())
+            if is_everywhere => {}
+        ScheduleChange::Followers { name, .. } if is_everywhere => {
+            check_work(desk, caller, &name)?;
         }
-        ScheduleChange::Followers { name, .. } if is_everywhere => check_work(desk, caller, &name),
         ScheduleChange::Followers { name, nodes, domains, ends } => {
             find_nodes(desk, caller, &nodes, (Area::Nodes, Right::Read))?;
             let mut domains = domains.iter();
             domains.try_for_each(|name| find_domain(desk, caller, name).map(drop))?;
-            match ends {
-                true => check_removal(desk, caller, &name),
-                false => check_spread(desk, caller, &name),
-            }
+            let owner = match ends {
+                true => check_removal(desk, caller, &name)?,
+                false => check_spread(desk, caller, &name)?,
+            };
+            return Ok(Permit::Schedule(owner));
         }
-        ScheduleChange::Removal(name) => check_removal(desk, caller, &name),
+        ScheduleChange::Removal(name) => {
+            return check_removal(desk, caller, &name).map(Permit::Schedule);
+        }
     }
+    Ok(Permit::Call)
 }
 
 /// Fails unless the caller may let any nodes do the work of the schedule `name`. One that does not

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use catalog::NodeSight;
 use catalog::actor::administrator;
 use model::{DomainId, NodeId};
-use store::schedules::Schedule;
+use store::schedules::{OwnedBy, Schedule};
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
 
@@ -30,6 +30,14 @@ pub struct Sight {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleSight(pub Vec<Schedule>);
 
+/// An administrator who changes a schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Changer {
+    pub(crate) name: String,
+    /// Owner that the schedule must have.
+    pub(crate) owned_by: OwnedBy,
+}
+
 /// Mark of the review of a draft. If the service above notes it in a request, only the draft with
 /// this mark is activated; otherwise the draft is activated as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +51,13 @@ pub(crate) fn sight<T>(request: &Request<T>) -> Option<Sight> {
 /// Returns the schedules that the caller of a request sees, if there is a limit on them.
 pub(crate) fn schedule_sight<T>(request: &Request<T>) -> Option<ScheduleSight> {
     request.extensions().get().cloned()
+}
+
+/// Returns who changes a schedule by a request. The service above notes in the request which owner
+/// the schedule must have; without it, any owner is right.
+pub(crate) fn changer<T>(request: &Request<T>) -> Changer {
+    let owned_by = request.extensions().get().copied().unwrap_or_default();
+    Changer { name: actor(request), owned_by }
 }
 
 /// Returns the way in which the caller of a request gets and gives numbers. The service above notes

@@ -22,7 +22,7 @@ use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use self::progress::report;
-use crate::actor::{ReviewMark, actor, numbering, review_mark, schedule_sight, sight};
+use crate::actor::{ReviewMark, actor, changer, numbering, review_mark, schedule_sight, sight};
 use crate::edge::Edge;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
@@ -114,9 +114,9 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::EnrolmentKeysRequest>,
     ) -> Result<Response<proto::EnrolmentKey>, Status> {
-        let actor = actor(&request);
+        let (actor, found) = (actor(&request), keys::found(&request));
         let name = request.into_inner().name;
-        self.blocking(move |store| keys::revoke(store, &name, &actor)).await
+        self.blocking(move |store| keys::revoke(store, &name, (found, &actor))).await
     }
 
     async fn domains(
@@ -663,27 +663,27 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::PutScheduleRequest>,
     ) -> Result<Response<proto::Schedule>, Status> {
-        let actor = actor(&request);
+        let changer = changer(&request);
         let request = request.into_inner();
-        self.changing(move |store| schedules::put(store, &request, &actor)).await
+        self.changing(move |store| schedules::put(store, &request, &changer)).await
     }
 
     async fn remove_schedule(
         &self,
         request: Request<proto::SchedulesRequest>,
     ) -> Result<Response<proto::Schedule>, Status> {
-        let actor = actor(&request);
+        let changer = changer(&request);
         let name = request.into_inner().name;
-        self.changing(move |store| schedules::remove(store, &name, &actor)).await
+        self.changing(move |store| schedules::remove(store, &name, &changer)).await
     }
 
     async fn follow_schedule(
         &self,
         request: Request<proto::FollowScheduleRequest>,
     ) -> Result<Response<proto::Schedule>, Status> {
-        let actor = actor(&request);
+        let changer = changer(&request);
         let request = request.into_inner();
-        self.changing(move |store| schedules::follow(store, request, &actor)).await
+        self.changing(move |store| schedules::follow(store, request, &changer)).await
     }
 
     async fn run_action(

@@ -72,7 +72,7 @@ mod usage;
 
 pub use activities::{Activity, ActivityKind};
 pub use actor::{Actor, ReviewMark, ScheduleSight, Sight};
-pub use admin::keys::{EnrolmentKey, KeySight, NewEnrolmentKey};
+pub use admin::keys::{EnrolmentKey, FoundKey, KeySight, NewEnrolmentKey};
 pub use authority::{AuthorityError, Identity};
 pub use guesses::Guesses;
 pub use identities::ConnectedNode;

@@ -13,7 +13,7 @@ use wire::proto::admin_server::AdminServer;
 
 use crate::activities::Activity;
 use crate::admin::AdminApi;
-use crate::admin::keys::{self, EnrolmentKey, NewEnrolmentKey};
+use crate::admin::keys::{self, EnrolmentKey, FoundKey, NewEnrolmentKey};
 use crate::authority::{AuthorityError, Identity};
 use crate::edge::Edge;
 use crate::identities::ConnectedNode;
@@ -114,13 +114,15 @@ impl Office {
         keys::all(&self.edge.store)
     }
 
-    /// Ends an enrolment key. The nodes that it has enrolled stay.
+    /// Ends an enrolment key, unless its name is that of another one by now. The nodes that it has
+    /// enrolled stay.
     pub fn revoke_enrolment_key(
         &self,
         name: &str,
+        found: FoundKey,
         actor: &str,
     ) -> Result<EnrolmentKey, StoreError> {
-        keys::end(&self.edge.store, name, actor)
+        keys::end(&self.edge.store, name, Some(found), actor)
     }
 
     /// Lets agents learn of changed schedules at once.

@@ -36,8 +36,8 @@ pub use attendance::{
 pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
 pub use define::{
-    Schedule, add, add_of_domain, associate, associate_found, change, check_followers,
-    check_following, definition, dissociate, list, readable, remove, unknown,
+    Named, Schedule, add, add_of_domain, associate, change, check_followers, check_following,
+    definition, dissociate, list, readable, remove, unknown,
 };
 pub use events::{
     EventTarget, control, control_one, event_numbered, find_event, node_events, note_obstacle,
@@ -46,7 +46,7 @@ pub use events::{
 pub use followers::LabelChange;
 pub(crate) use followers::label_change;
 pub use future::future_events;
-pub use owner::{owner, plain_body};
+pub use owner::{OwnedBy, owner, plain_body};
 pub use plan::{Plan, PlannedControl, PlannedSchedule, plan_of};
 pub use timetable::{Timetable, tick};
 pub use work::{Line, run_due};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use server::{EnrolmentKey, NewEnrolmentKey};
+use server::{EnrolmentKey, FoundKey, NewEnrolmentKey};
 
 use super::domains;
 use super::option_sets::check_seen;
@@ -129,11 +129,12 @@ pub(crate) fn keys_seen(desk: &Desk, caller: &Caller) -> Answer<Vec<EnrolmentKey
     seen(desk, caller, Right::Read)
 }
 
-/// Fails unless the caller may end the key. One of others is answered as one that does not exist.
-pub(crate) fn check_end(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
+/// Finds a key that the caller may end. One of others is answered as one that does not exist.
+pub(crate) fn check_end(desk: &Desk, caller: &Caller, name: &str) -> Answer<FoundKey> {
     let keys = seen(desk, caller, Right::Write)?;
-    let is_known = keys.iter().any(|key| key.row.name.eq_ignore_ascii_case(name));
-    if is_known { Ok(()) } else { Err(Problem::not_found("enrolment key", name)) }
+    let found = keys.iter().find(|key| key.row.name.eq_ignore_ascii_case(name));
+    let found = found.ok_or_else(|| Problem::not_found("enrolment key", name))?;
+    Ok(FoundKey(found.row.hash))
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EnrolmentKeyDocument>> {
@@ -181,7 +182,7 @@ fn make(call: &mut Call<Empty, Empty, EnrolmentKeyBody>) -> Answer<NewEnrolmentK
 
 fn revoke(call: &mut Call<EnrolmentKeyPath, Empty, Empty>) -> Answer<Empty> {
     let name = &call.path.enrolment_key;
-    check_end(&call.desk, &call.caller, name)?;
-    call.desk.office.revoke_enrolment_key(name, &call.caller.name)?;
+    let found = check_end(&call.desk, &call.caller, name)?;
+    call.desk.office.revoke_enrolment_key(name, found, &call.caller.name)?;
     Ok(Empty {})
 }

@@ -9,7 +9,7 @@ use policy::schedule::Definition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::schedules::{self, Schedule};
+use store::schedules::{self, OwnedBy, Schedule};
 
 use super::domains;
 use super::found_node::{find_node, nodes_seen};
@@ -334,26 +334,28 @@ fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<Schedule> {
 }
 
 /// Fails unless the caller may change the schedule, and may let nodes do the work of `definition`
-/// by it.
+/// by it. Returns the owner that it must still have then, as the checks below do.
 pub(crate) fn check_change(
     desk: &Desk,
     caller: &Caller,
     name: &str,
     definition: &Definition,
-) -> Answer<()> {
+) -> Answer<OwnedBy> {
     let known = find(desk, caller, name)?;
-    check_reach_in(caller, definition, subject(&known))
+    check_reach_in(caller, definition, subject(&known))?;
+    Ok(OwnedBy::of(known.owner))
 }
 
 /// Fails unless the caller may let more nodes follow the schedule `name`.
-pub(crate) fn check_spread(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
+pub(crate) fn check_spread(desk: &Desk, caller: &Caller, name: &str) -> Answer<OwnedBy> {
     let known = find(desk, caller, name)?;
-    check_reach_in(caller, &known.definition, subject(&known))
+    check_reach_in(caller, &known.definition, subject(&known))?;
+    Ok(OwnedBy::of(known.owner))
 }
 
 /// Fails unless the caller may remove the schedule `name`, or what follows it.
-pub(crate) fn check_removal(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
-    find(desk, caller, name).map(drop)
+pub(crate) fn check_removal(desk: &Desk, caller: &Caller, name: &str) -> Answer<OwnedBy> {
+    find(desk, caller, name).map(|known| OwnedBy::of(known.owner))
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ScheduleDocument>> {
@@ -442,7 +444,7 @@ fn make(call: &mut Call<Empty, Empty, NewScheduleBody>) -> Answer<ScheduleDocume
         None => schedules::add(store, &body.name, &definition, author)?,
     };
     if !followers.is_empty() {
-        schedule = schedules::associate_found(store, &schedule, &followers, author)?;
+        schedule = schedules::associate(store, &schedule, &followers, author)?;
     }
     call.desk.office.announce()?;
     describe_one(&call.desk, &call.caller, schedule)
@@ -453,14 +455,14 @@ fn change(call: &mut Call<SchedulePath, Empty, DefinitionBody>) -> Answer<Schedu
     let definition = parse(&call.body.definition)?;
     check_reach_in(&call.caller, &definition, subject(&known))?;
     let (store, author) = (call.desk.store(), &call.caller.name);
-    let schedule = schedules::change(store, &call.path.schedule, &definition, author)?;
+    let schedule = schedules::change(store, &known, &definition, author)?;
     call.desk.office.announce()?;
     describe_one(&call.desk, &call.caller, schedule)
 }
 
 fn remove(call: &mut Call<SchedulePath, Empty, Empty>) -> Answer<Empty> {
-    find(&call.desk, &call.caller, &call.path.schedule)?;
-    schedules::remove(call.desk.store(), &call.path.schedule, &call.caller.name)?;
+    let known = find(&call.desk, &call.caller, &call.path.schedule)?;
+    schedules::remove(call.desk.store(), &known, &call.caller.name)?;
     call.desk.office.announce()?;
     Ok(Empty {})
 }
@@ -478,10 +480,10 @@ fn follow(call: &mut Call<SchedulePath, Empty, FollowersBody>) -> Answer<Schedul
     schedules::check_following(store, &schedule, &follows)?;
     if !added.is_empty() {
         check_reach_in(&call.caller, &schedule.definition, subject(&schedule))?;
-        schedule = schedules::associate_found(store, &schedule, &added, author)?;
+        schedule = schedules::associate(store, &schedule, &added, author)?;
     }
     if !removed.is_empty() {
-        schedule = schedules::dissociate(store, name, &removed, author)?;
+        schedule = schedules::dissociate(store, &schedule, &removed, author)?;
     }
     call.desk.office.announce()?;
     describe_one(&call.desk, &call.caller, schedule)

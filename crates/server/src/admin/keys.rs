@@ -4,6 +4,7 @@ use catalog::{CatalogError, EnrolmentKeyRow};
 use model::ServerTime;
 use store::nodes::{note, token_hash};
 use store::{Store, StoreError, check_name, domains, option_sets};
+use tonic::Request;
 use wire::{TokenKind, proto};
 
 use crate::edge::Edge;
@@ -50,6 +51,17 @@ pub struct EnrolmentKey {
 /// them, a list shows all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeySight(pub Vec<EnrolmentKey>);
+
+/// The key that the caller of a request may end, by the hash of its secret. The service above notes
+/// it in a request: since its look, another key may have got the name. Without it, the key of the
+/// name is ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FoundKey(pub [u8; 32]);
+
+/// Returns the key that a request may end, if there is a limit on it.
+pub(super) fn found<T>(request: &Request<T>) -> Option<FoundKey> {
+    request.extensions().get().copied()
+}
 
 /// Makes a key as a request of an administrator asks.
 pub(super) fn add(
@@ -187,26 +199,40 @@ pub(super) fn list(
 pub(super) fn revoke(
     store: &Store,
     name: &str,
-    actor: &str,
+    (found, actor): (Option<FoundKey>, &str),
 ) -> Result<proto::EnrolmentKey, StoreError> {
-    end(store, name, actor).map(describe)
+    end(store, name, found, actor).map(describe)
 }
 
 /// Ends a key. The nodes that it has enrolled stay.
-pub(crate) fn end(store: &Store, name: &str, actor: &str) -> Result<EnrolmentKey, StoreError> {
+pub(crate) fn end(
+    store: &Store,
+    name: &str,
+    found: Option<FoundKey>,
+    actor: &str,
+) -> Result<EnrolmentKey, StoreError> {
+    if let Some(FoundKey(hash)) = found
+        && find(store, name)?.hash != hash
+    {
+        return Err(unknown(name));
+    }
     let now = sys::clock::now();
     store.catalog.revoke_key(name, now).map_err(|error| match error {
         CatalogError::NotFound { .. } => unknown(name),
         error => error.into(),
     })?;
-    let mut rows = store.catalog.enrolment_keys()?;
-    rows.retain(|row| row.name.eq_ignore_ascii_case(name));
-    let row = rows.pop().ok_or_else(|| unknown(name))?;
+    let row = find(store, name)?;
     // A key that was revoked before stays as it is.
     if row.revoked == Some(now) {
         note(store, actor, "enrolment key revoked", row.name.clone())?;
     }
     Ok(key(row, now))
+}
+
+fn find(store: &Store, name: &str) -> Result<EnrolmentKeyRow, StoreError> {
+    let mut rows = store.catalog.enrolment_keys()?;
+    rows.retain(|row| row.name.eq_ignore_ascii_case(name));
+    rows.pop().ok_or_else(|| unknown(name))
 }
 
 fn unknown(name: &str) -> StoreError {

@@ -10,7 +10,7 @@ use store::schedules::{self, EventTarget, Schedule};
 use store::{Store, StoreError, domains, nodes};
 use wire::proto;
 
-use crate::actor::{ScheduleSight, Sight};
+use crate::actor::{Changer, ScheduleSight, Sight};
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::messages::schedules as forms;
@@ -59,8 +59,9 @@ fn seen(sight: ScheduleSight, name: Option<&str>) -> Result<Vec<Schedule>, Store
 pub(super) fn put(
     store: &Store,
     request: &proto::PutScheduleRequest,
-    author: &str,
+    changer: &Changer,
 ) -> Result<proto::Schedule, StoreError> {
+    let Changer { name: author, owned_by } = changer;
     let definition = forms::definition(&request.definition)?;
     let schedule = match (request.is_new, messages::name(&request.domain)) {
         (true, Some(domain)) => {
@@ -68,7 +69,9 @@ pub(super) fn put(
             schedules::add_of_domain(store, domain, &request.name, &definition, author)?
         }
         (true, None) => schedules::add(store, &request.name, &definition, author)?,
-        (false, _) => schedules::change(store, &request.name, &definition, author)?,
+        (false, _) => {
+            schedules::change(store, (request.name.as_str(), *owned_by), &definition, author)?
+        }
     };
     forms::schedule(store, schedule)
 }
@@ -76,9 +79,10 @@ pub(super) fn put(
 pub(super) fn remove(
     store: &Store,
     name: &str,
-    author: &str,
+    changer: &Changer,
 ) -> Result<proto::Schedule, StoreError> {
-    answer(store, schedules::remove(store, name, author)?, author)
+    let Changer { name: author, owned_by } = changer;
+    answer(store, schedules::remove(store, (name, *owned_by), author)?, author)
 }
 
 /// Returns the message of a schedule for its present author. The author before is for those who run
@@ -98,12 +102,14 @@ fn answer(
 pub(super) fn follow(
     store: &Store,
     request: proto::FollowScheduleRequest,
-    author: &str,
+    changer: &Changer,
 ) -> Result<proto::Schedule, StoreError> {
     let followers = followers(store, request.followers)?;
+    let Changer { name: author, owned_by } = changer;
+    let named = (request.name.as_str(), *owned_by);
     let schedule = match request.ends {
-        true => schedules::dissociate(store, &request.name, &followers, author)?,
-        false => schedules::associate(store, &request.name, &followers, author)?,
+        true => schedules::dissociate(store, named, &followers, author)?,
+        false => schedules::associate(store, named, &followers, author)?,
     };
     answer(store, schedule, author)
 }

@@ -7,7 +7,7 @@ use policy::schedule::{Action, Definition, Every, Place, Starts, Word, Work};
 use super::announcement::announce;
 use super::differences::differences;
 use super::followers::Followers;
-use super::owner::{decode, encode, owner};
+use super::owner::{OwnedBy, decode, encode, owner};
 use crate::counts::counted;
 use crate::domains::note_by;
 use crate::error::StoreError;
@@ -34,6 +34,32 @@ pub struct Schedule {
     pub followers: Vec<Follower>,
     /// Domain that the schedule belongs to; `None` for a schedule of the service.
     pub owner: Option<DomainId>,
+}
+
+/// A schedule that a change is about: its name, and who has to own it. Since the look at its owner,
+/// it may have been removed, and its name be that of another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Named<'a> {
+    name: &'a str,
+    owned_by: OwnedBy,
+}
+
+impl<'a> From<&'a str> for Named<'a> {
+    fn from(name: &'a str) -> Self {
+        Self { name, owned_by: OwnedBy::Anyone }
+    }
+}
+
+impl<'a> From<(&'a str, OwnedBy)> for Named<'a> {
+    fn from((name, owned_by): (&'a str, OwnedBy)) -> Self {
+        Self { name, owned_by }
+    }
+}
+
+impl<'a> From<&'a Schedule> for Named<'a> {
+    fn from(schedule: &'a Schedule) -> Self {
+        Self { name: &schedule.row.name, owned_by: OwnedBy::of(schedule.owner) }
+    }
 }
 
 /// Returns the definition of a schedule in the catalogue.
@@ -82,6 +108,12 @@ fn described(
 /// Finds a schedule.
 pub(super) fn find(store: &Store, name: &str) -> Result<Schedule, StoreError> {
     list(store, Some(name))?.pop().ok_or_else(|| unknown(name))
+}
+
+/// Finds a schedule that is to change. One of another owner is unknown.
+fn find_named(store: &Store, named: Named<'_>) -> Result<Schedule, StoreError> {
+    let schedule = find(store, named.name)?;
+    if named.owned_by.admits(schedule.owner) { Ok(schedule) } else { Err(unknown(named.name)) }
 }
 
 /// The error for a schedule that does not exist.
@@ -180,11 +212,11 @@ fn put_new(
 /// schedule was suspended: the time of the suspension is not made up for.
 pub fn change(
     store: &Store,
-    name: &str,
+    named: impl Into<Named<'_>>,
     definition: &Definition,
     author: &str,
 ) -> Result<Schedule, StoreError> {
-    let old = find(store, name)?;
+    let old = find_named(store, named.into())?;
     if old.definition.place() != definition.place() {
         return Err(StoreError::conflict(format!(
             "schedule {} cannot move between nodes and the server; define another schedule",
@@ -213,13 +245,17 @@ pub fn change(
         let details = format!("{}: {changes}", row.name);
         note_by(store, author, now, ("schedule changed", details.as_str()))?;
     }
-    find(store, name)
+    find(store, &row.name)
 }
 
 /// Removes a schedule. Work that is under way goes on.
-pub fn remove(store: &Store, name: &str, author: &str) -> Result<Schedule, StoreError> {
-    let schedule = find(store, name)?;
-    store.catalog.remove_schedule(name)?;
+pub fn remove(
+    store: &Store,
+    named: impl Into<Named<'_>>,
+    author: &str,
+) -> Result<Schedule, StoreError> {
+    let schedule = find_named(store, named.into())?;
+    store.catalog.remove_schedule(&schedule.row.name)?;
     announce(store)?;
     note_by(store, author, sys::clock::now(), ("schedule removed", schedule.row.name.as_str()))?;
     Ok(schedule)
@@ -228,26 +264,11 @@ pub fn remove(store: &Store, name: &str, author: &str) -> Result<Schedule, Store
 /// Associates a schedule with nodes.
 pub fn associate(
     store: &Store,
-    name: &str,
+    named: impl Into<Named<'_>>,
     followers: &[Follower],
     author: &str,
 ) -> Result<Schedule, StoreError> {
-    associate_found(store, &find(store, name)?, followers, author)
-}
-
-/// Associates a schedule that was found before with nodes. Fails if its name is that of another
-/// domain's schedule meanwhile.
-pub fn associate_found(
-    store: &Store,
-    found: &Schedule,
-    followers: &[Follower],
-    author: &str,
-) -> Result<Schedule, StoreError> {
-    let name = &found.row.name;
-    let schedule = find(store, name)?;
-    if schedule.owner != found.owner {
-        return Err(unknown(name));
-    }
+    let schedule = find_named(store, named.into())?;
     let Schedule { row, definition, owner, .. } = &schedule;
     check_followers(store, &row.name, (definition, *owner), followers)?;
     for follower in followers {
@@ -260,7 +281,7 @@ pub fn associate_found(
     announce(store)?;
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
     note_by(store, author, sys::clock::now(), ("schedule associated", details.as_str()))?;
-    find(store, name)
+    find(store, &row.name)
 }
 
 /// Fails if one of these cannot follow the schedule.
@@ -314,19 +335,19 @@ pub fn check_following(
 /// Ends associations of a schedule. Fails if one of them does not exist, and then ends none.
 pub fn dissociate(
     store: &Store,
-    name: &str,
+    named: impl Into<Named<'_>>,
     followers: &[Follower],
     author: &str,
 ) -> Result<Schedule, StoreError> {
-    let schedule = find(store, name)?;
+    let schedule = find_named(store, named.into())?;
     check_following(store, &schedule, followers)?;
     for follower in followers {
-        store.catalog.dissociate(name, follower)?;
+        store.catalog.dissociate(&schedule.row.name, follower)?;
     }
     announce(store)?;
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
     note_by(store, author, sys::clock::now(), ("schedule dissociated", details.as_str()))?;
-    find(store, name)
+    find(store, &schedule.row.name)
 }
 
 /// Returns the names of followers, for the audit trail.

@@ -15,6 +15,27 @@ use crate::error::StoreError;
 /// Begin of each document with a domain. No definition begins so.
 const START: &str = "{\"domain\":";
 
+/// Owner that a schedule must have to be the one that a change is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OwnedBy {
+    #[default]
+    Anyone,
+    Service,
+    Domain(DomainId),
+}
+
+impl OwnedBy {
+    /// Returns the owner of a schedule that belongs to a domain, or to the service.
+    pub fn of(owner: Option<DomainId>) -> Self {
+        owner.map_or(Self::Service, Self::Domain)
+    }
+
+    /// Returns true if a schedule of this owner is meant.
+    pub(super) fn admits(self, owner: Option<DomainId>) -> bool {
+        self == Self::Anyone || self == Self::of(owner)
+    }
+}
+
 /// Document of a schedule that belongs to a domain.
 #[derive(Serialize)]
 struct OwnedDefinition<'a> {

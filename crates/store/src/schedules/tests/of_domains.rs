@@ -8,8 +8,8 @@ use super::{add_node, hourly, label};
 use crate::samples::{TestServer, refused};
 use crate::schedules::followers::Followers;
 use crate::schedules::{
-    EventConditions, add, add_of_domain, associate, associate_found, change, list, narrow,
-    readable, remove,
+    EventConditions, Named, OwnedBy, add, add_of_domain, associate, change, dissociate, list,
+    narrow, readable, remove,
 };
 
 #[test]
@@ -121,7 +121,7 @@ fn a_schedule_of_a_domain_is_bounded_in_what_it_costs_all() {
 }
 
 #[test]
-fn followers_are_not_for_another_schedule_with_the_same_name() {
+fn a_change_is_not_for_another_schedule_with_the_same_name() {
     let server = TestServer::new();
     let store = &*server.store;
     let add_domain =
@@ -130,10 +130,24 @@ fn followers_are_not_for_another_schedule_with_the_same_name() {
     let web = [Follower::Label("web".to_owned())];
     let found = add_of_domain(store, lab, "mine", &hourly("incremental"), "bert");
     let found = found.expect("is added");
-    associate_found(store, &found, &web, "bert").expect("may follow");
-    remove(store, "mine", "bert").expect("is removed");
+    associate(store, &found, &web, "bert").expect("may follow");
+    let often = Definition { retries: 7, ..hourly("incremental") };
+    change(store, &found, &often, "bert").expect("is changed");
+    dissociate(store, &found, &web, "bert").expect("is ended");
+    remove(store, &found, "bert").expect("is removed");
     add_of_domain(store, law, "mine", &hourly("incremental"), "carl").expect("is added");
-    refused(associate_found(store, &found, &web, "bert"), "there is no schedule mine");
+    let law = OwnedBy::Domain(law);
+    associate(store, ("mine", law), &web, "carl").expect("may follow");
+    let others = [OwnedBy::Domain(lab), OwnedBy::Service].map(|owner| Named::from(("mine", owner)));
+    let unknown = "there is no schedule mine";
+    for named in others.into_iter().chain([Named::from(&found)]) {
+        refused(associate(store, named, &web, "bert"), unknown);
+        refused(dissociate(store, named, &web, "bert"), unknown);
+        refused(change(store, named, &often, "bert"), unknown);
+        refused(remove(store, named, "bert"), unknown);
+    }
     let left = list(store, Some("mine")).expect("is listed").remove(0);
-    assert_eq!((left.owner, left.followers), (Some(law), Vec::new()));
+    assert_eq!(OwnedBy::of(left.owner), law);
+    assert_eq!((left.definition, left.followers), (hourly("incremental"), web.to_vec()));
+    remove(store, ("mine", law), "carl").expect("is removed");
 }
