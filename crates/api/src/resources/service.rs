@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use catalog::PoolRow;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::{Answer, Call};
 use crate::caller::Subject;
+use crate::desk::Desk;
 use crate::fields::{Empty, Time};
 use crate::operation::Operation;
 use crate::roles::{Area, Right};
@@ -20,6 +22,28 @@ const PLATFORMS: [&str; 1] = ["Linux"];
 #[derive(Serialize, JsonSchema)]
 struct ServersDocument {
     items: Vec<ServerDocument>,
+    /// What all of them serve together, for those who run the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    together: Option<ServiceUse>,
+}
+
+/// The use of all servers of the service.
+#[derive(Serialize, JsonSchema)]
+struct ServiceUse {
+    /// Number of registered nodes.
+    nodes: usize,
+    pools: Vec<PoolUse>,
+}
+
+/// How full a pool is.
+#[derive(Serialize, JsonSchema)]
+struct PoolUse {
+    name: String,
+    /// Size of all packs.
+    bytes: u64,
+    /// Number of bytes that fit now; absent if nobody knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_max: Option<u64>,
 }
 
 /// A server.
@@ -35,6 +59,10 @@ struct ServerDocument {
     /// Number of backups under way, for those who run the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     backups: Option<u64>,
+    /// Number of nodes that are connected, for those who run the service. Each server knows its
+    /// own only, so it is absent for the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connected: Option<usize>,
     /// Why the servers are held, and what ends the hold, for those who run the service: they remove
     /// nothing that their catalogue does not name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,10 +101,23 @@ fn servers(call: &mut Call<Empty, Empty, Empty>) -> Answer<ServersDocument> {
         keeps_house: server.keeps_house,
         is_this: server.is_this,
         backups: is_staff.then_some(server.backups),
+        connected: (is_staff && server.is_this).then(|| call.desk.office.connected().len()),
         hold: hold.map(|hold| hold.to_string()),
     };
     let servers = call.desk.store().servers();
-    Ok(ServersDocument { items: servers.into_iter().map(describe).collect() })
+    let together = if is_staff { Some(service_use(&call.desk)?) } else { None };
+    Ok(ServersDocument { items: servers.into_iter().map(describe).collect(), together })
+}
+
+fn service_use(desk: &Desk) -> Answer<ServiceUse> {
+    let store = desk.store();
+    let describe = |row: PoolRow| {
+        let usage = store.pools.usage(row.id);
+        let bytes_max = Some(usage.bytes_max).filter(|bytes| *bytes > 0);
+        PoolUse { name: row.name, bytes: usage.bytes, bytes_max }
+    };
+    let pools = store.catalog.pools()?.into_iter().map(describe).collect();
+    Ok(ServiceUse { nodes: store.catalog.nodes()?.len(), pools })
 }
 
 fn platforms(_: &mut Call<Empty, Empty, Empty>) -> Answer<WordsDocument> {

@@ -174,6 +174,23 @@ fn a_machine_becomes_a_node_by_its_archive() {
 }
 
 #[test]
+fn servers_are_listed_with_their_use() {
+    let service = Provider::new();
+    let lab = service.tenant("LAB");
+    let node = crate::at_work::enrol(&service, "a");
+    let tree = service.scratch.folder("tree");
+    plant_files(&tree, 3, 100_000, 1);
+    node.backup(&tree, &[]).expect(&[0]);
+    let shown = service.root.get("/v1/servers").expect(200).json();
+    let together = &shown["together"];
+    assert_eq!((&together["nodes"], &together["pools"][0]["name"]), (&json!(1), &json!("PRIMARY")));
+    assert!(together["pools"][0]["bytes"].as_u64() > Some(0), "{shown}");
+    assert!(shown["items"][0]["connected"].is_u64(), "{shown}");
+    let shown = lab.get("/v1/servers").expect(200).json();
+    assert_eq!((shown.get("together"), shown["items"][0].get("connected")), (None, None));
+}
+
+#[test]
 fn pools_are_made_and_changed_by_requests() {
     let service = Provider::new();
     let folder = service.scratch.folder("second");
