@@ -9,7 +9,7 @@ use super::domains;
 use super::option_sets::check_seen;
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::ListQuery;
+use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
@@ -71,6 +71,17 @@ struct EnrolmentKeyBody {
 struct EnrolmentKeyPath {
     /// Name of the key.
     enrolment_key: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Only keys for nodes of this domain.
+    domain: Option<String>,
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
 }
 
 pub(super) fn add(routes: &mut Routes) {
@@ -138,8 +149,12 @@ pub(crate) fn check_end(desk: &Desk, caller: &Caller, name: &str) -> Answer<Foun
 }
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<EnrolmentKeyDocument>> {
-    let portion = call.query.portion()?;
-    let keys = keys_seen(&call.desk, &call.caller)?;
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
+    let mut keys = keys_seen(&call.desk, &call.caller)?;
+    if let Some(name) = &call.query.domain {
+        let domain = domains::find(&call.desk, &call.caller, name)?.name;
+        keys.retain(|key| key.row.domain == domain);
+    }
     let mut keys: Vec<_> = keys.into_iter().map(describe).collect();
     let key = |one: &EnrolmentKeyDocument| one.name.to_ascii_lowercase().into_bytes();
     keys.sort_by_cached_key(key);

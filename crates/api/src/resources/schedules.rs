@@ -15,7 +15,7 @@ use super::domains;
 use super::found_node::{find_node, nodes_seen};
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
-use crate::cursor::ListQuery;
+use crate::cursor::Portion;
 use crate::desk::Desk;
 use crate::fields::{Empty, Page, Time};
 use crate::operation::Operation;
@@ -106,6 +106,17 @@ struct FollowersBody {
 struct SchedulePath {
     /// Name of the schedule.
     schedule: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Only schedules that belong to this domain.
+    domain: Option<String>,
+    /// Maximum number of items: 1 to 1000.
+    limit: Option<u32>,
+    /// Cursor that an earlier page gave.
+    cursor: Option<String>,
 }
 
 pub(super) fn add(routes: &mut Routes) {
@@ -360,10 +371,14 @@ pub(crate) fn check_removal(desk: &Desk, caller: &Caller, name: &str) -> Answer<
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<ScheduleDocument>> {
     call.caller.check(Area::Schedules, Right::Read, Subject::Shared)?;
-    let portion = call.query.portion()?;
+    let portion = Portion::parse(call.query.limit, call.query.cursor.as_deref())?;
     let view = View::read(&call.desk, &call.caller)?;
     let mut all = schedules::readable(call.desk.store())?;
     all.retain(|schedule| view.shows(schedule));
+    if let Some(name) = &call.query.domain {
+        let domain = domains::find(&call.desk, &call.caller, name)?.id;
+        all.retain(|schedule| schedule.owner == Some(domain));
+    }
     all.sort_by_key(|schedule| schedule.row.name.to_ascii_lowercase());
     let key = |schedule: &Schedule| schedule.row.name.to_ascii_lowercase().into_bytes();
     let page = portion.page_of(all, key);

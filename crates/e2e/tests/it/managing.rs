@@ -115,6 +115,12 @@ fn machines_become_nodes_by_a_key_that_a_request_has_made() {
     let law = service.tenant("LAW");
     assert_eq!(law.get("/v1/enrolment-keys").expect(200).json()["items"], json!([]));
     law.delete("/v1/enrolment-keys/lab-key").expect(404);
+    law.get("/v1/enrolment-keys?domain=LAB").expect(404);
+    for (domain, count) in [("LAB", 1), ("LAW", 0)] {
+        let path = format!("/v1/enrolment-keys?domain={domain}");
+        let keys = service.root.get(&path).expect(200).json();
+        assert_eq!(keys["items"].as_array().unwrap().len(), count, "{keys}");
+    }
     let foreign = json!({ "name": "x", "domain": "LAB", "nodes_max": 1 });
     law.post("/v1/enrolment-keys", &foreign).expect(404);
     service

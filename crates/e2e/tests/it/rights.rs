@@ -168,6 +168,13 @@ fn a_tenant_defines_schedules_for_own_nodes_only() {
     }
     law.post("/v1/schedules", &of_lab("other", &harmless, all)).expect(404);
 
+    let of = |domain: &str| {
+        let path = format!("/v1/schedules?domain={domain}");
+        fields(&service.root.get(&path).expect(200).json(), "name")
+    };
+    assert_eq!((of("lab"), of("LAW")), (vec!["id".to_owned(), "nightly".to_owned()], Vec::new()));
+    law.get("/v1/schedules?domain=LAB").expect(404);
+
     // The other tenant's node has the label, and neither follows nor sees anything of it.
     assert_eq!(schedules_of(&lab, "lab-1"), ["id", "nightly"]);
     assert_eq!(schedules_of(&law, "law-1"), [""; 0]);
