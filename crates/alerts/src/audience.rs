@@ -1,7 +1,10 @@
-//! Recipients: those who run the service, and the administrators of each domain.
+//! Recipients: those who run the service, the administrators of each domain, and the owners of
+//! nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::Catalog;
-use model::{DomainId, PersonId};
+use model::{DomainId, NodeId, PersonId};
 use store::StoreError;
 use store::folder::AlertSettings;
 
@@ -12,13 +15,24 @@ pub(crate) const WEBHOOK: &str = "webhook";
 /// Channel of mails with the report of a month.
 pub(crate) const REPORT: &str = "report";
 
+/// Way and address of a recipient.
+pub(crate) type Address = (&'static str, String);
+
 /// Recipients who are told the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Audience {
     /// The domain that they may hear of; `None` for everything.
     pub(crate) domain: Option<DomainId>,
-    /// Ways and addresses.
-    pub(crate) addresses: Vec<(&'static str, String)>,
+    pub(crate) addresses: Vec<Address>,
+}
+
+/// A person with mail who owns nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Owner {
+    pub(crate) person: PersonId,
+    pub(crate) address: Address,
+    /// The own nodes, but for those of which the same address hears anyway.
+    pub(crate) nodes: BTreeSet<NodeId>,
 }
 
 /// A person with mail who administers a domain.
@@ -43,6 +57,42 @@ pub(crate) fn audiences(
     let tenants =
         if settings.tenants && settings.mail.is_some() { tenants(catalog)? } else { Vec::new() };
     Ok(group(settings, &tenants))
+}
+
+/// Returns the owners of nodes who are told of them.
+pub(crate) fn owners(
+    catalog: &dyn Catalog,
+    settings: &AlertSettings,
+) -> Result<Vec<Owner>, StoreError> {
+    let Some(staff) = settings.mail.as_ref().filter(|_| settings.tenants) else {
+        return Ok(Vec::new());
+    };
+    let nodes = catalog.nodes()?.into_iter().map(|node| (node.id, node.domain));
+    let domains: BTreeMap<NodeId, DomainId> = nodes.collect();
+    let mut owned: BTreeMap<PersonId, BTreeSet<NodeId>> = BTreeMap::new();
+    for (node, details) in catalog.all_node_details()? {
+        if let Some(owner) = details.owner {
+            owned.entry(owner).or_default().insert(node);
+        }
+    }
+    let tenants = tenants(catalog)?;
+    let mut owners = Vec::new();
+    for person in catalog.people()? {
+        let Some(mut nodes) = owned.remove(&person.id) else { continue };
+        if person.locked || person.mail.is_empty() || staff.to.contains(&person.mail) {
+            continue;
+        }
+        let own = tenants.iter().filter(|tenant| tenant.mail == person.mail);
+        let administered: BTreeSet<DomainId> = own.map(|tenant| tenant.domain).collect();
+        nodes.retain(|node| {
+            let domain = domains.get(node);
+            domain.is_none_or(|domain| !administered.contains(domain))
+        });
+        if !nodes.is_empty() {
+            owners.push(Owner { person: person.id, address: (MAIL, person.mail), nodes });
+        }
+    }
+    Ok(owners)
 }
 
 fn tenants(catalog: &dyn Catalog) -> Result<Vec<Tenant>, StoreError> {
@@ -81,8 +131,11 @@ fn group(settings: &AlertSettings, tenants: &[Tenant]) -> Vec<Audience> {
 #[cfg(test)]
 mod tests {
     use catalog::sqlite::Sqlite;
-    use catalog::{NewPerson, People as _, PersonChange, Policies as _, RoleRow};
-    use model::ServerTime;
+    use catalog::{
+        Details as _, NewPerson, NodeDetails, Nodes as _, People as _, PersonChange, Policies as _,
+        RoleRow,
+    };
+    use model::{NodeName, ServerTime};
     use store::folder::{MailEncryption, MailSettings, WebhookSettings};
 
     use super::*;
@@ -161,6 +214,49 @@ mod tests {
         assert!(!tenants.hears_of(None) && !tenants.hears_of(Some(DomainId(3))));
         let few = audiences(&catalog, &settings(false)).expect("are found");
         assert_eq!(few, [staff]);
+    }
+
+    #[test]
+    fn an_owner_hears_of_own_nodes_of_which_the_address_does_not_hear_anyway() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let catalog = Sqlite::open(&folder.path().join("catalogue")).expect("opens");
+        for name in ["SECOND", "THIRD"] {
+            catalog.add_domain(name, ServerTime(1)).expect("is made");
+        }
+        let add_node = |name: &str, domain: &str, owner: PersonId| {
+            let name = NodeName::new(name).expect("a name");
+            let node = catalog.add_node(&name, domain, ServerTime(1)).expect("is added").id;
+            let details = NodeDetails { owner: Some(owner), ..NodeDetails::default() };
+            catalog.put_node_details(node, &details).expect("are put");
+            node
+        };
+        let anna = add(&catalog, "anna", "anna@example.org", "owner", 2);
+        let bert = add(&catalog, "bert", "bert@example.org", "tenant", 2);
+        let ops = add(&catalog, "ops", "ops@example.org", "owner", 2);
+        let carl = add(&catalog, "carl", "", "owner", 2);
+        let emil = add(&catalog, "emil", "emil@example.org", "owner", 2);
+        let lock = PersonChange { locked: Some(true), ..PersonChange::default() };
+        catalog.change_person(emil, &lock).expect("is locked");
+        let of_anna = ["a-1", "a-2"].map(|name| add_node(name, "SECOND", anna));
+        add_node("b-1", "SECOND", bert);
+        let of_bert = add_node("b-2", "THIRD", bert);
+        for (name, owner) in [("o-1", ops), ("c-1", carl), ("e-1", emil)] {
+            add_node(name, "SECOND", owner);
+        }
+        let expected = [
+            Owner {
+                person: anna,
+                address: (MAIL, "anna@example.org".to_owned()),
+                nodes: of_anna.into(),
+            },
+            Owner {
+                person: bert,
+                address: (MAIL, "bert@example.org".to_owned()),
+                nodes: [of_bert].into(),
+            },
+        ];
+        assert_eq!(owners(&catalog, &settings(true)).expect("are found"), expected);
+        assert_eq!(owners(&catalog, &settings(false)).expect("are found"), []);
     }
 
     #[test]

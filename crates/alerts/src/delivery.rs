@@ -218,7 +218,7 @@ fn test_rows(audience: &Audience) -> Vec<NoticeRow> {
         "kind": "test", "server": host, "subject": subject, "text": text,
     });
     let notice = Notice { subject, text: text.to_owned(), document: document.to_string() };
-    outbox::rows(&notice, audience, sys::clock::now())
+    outbox::rows(&notice, &audience.addresses, sys::clock::now())
 }
 
 #[cfg(test)]

@@ -20,12 +20,13 @@
 //! | `watch` | the work of a running server |
 //!
 //! 1. An alert is in the catalogue before anybody is told of it. Its notices are in the catalogue
-//!    in the batch that marks it as told; those to a domain, in the batch with the domain's marks.
-//!    So a restart loses no notice.
+//!    in the batch that marks it as told; those to a domain or an owner, in the batch with the
+//!    marks of these. So a restart loses no notice.
 //! 2. A notice stays until its recipient's server has taken it. A crash in between sends it again,
 //!    under the same number.
 //! 3. Alerts that begin together are told in one notice, whatever their number.
-//! 4. A notice to the people of a domain has nothing of another domain.
+//! 4. A notice to the people of a domain has nothing of another domain, and one to an owner has
+//!    nothing of the nodes of others.
 //! 5. Only the server that keeps house looks and delivers.
 
 mod audience;

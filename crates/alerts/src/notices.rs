@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use catalog::AlertRow;
-use model::{DomainId, ServerTime};
+use model::ServerTime;
 use serde::Serialize;
 use store::folder::AlertSettings;
 
@@ -34,8 +34,8 @@ pub(crate) struct Notice {
     pub(crate) document: String,
 }
 
-/// How far the people of a domain have heard: of all that began or ended up to a moment, and of
-/// what is urgent up to another one, which is later in quiet hours.
+/// How far the people of a domain, or an owner of nodes, have heard: of all that began or ended up
+/// to a moment, and of what is urgent up to another one, which is later in quiet hours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Heard {
     pub(crate) all: ServerTime,
@@ -101,16 +101,16 @@ pub(crate) fn due<'a>(
     ripe(news, settings, now, last)
 }
 
-/// Returns what has to be told now to the people of a domain. Their notices have a pause of their
-/// own: those of other domains do not hold them up.
-pub(crate) fn due_in<'a>(
-    domain: DomainId,
+/// Returns what has to be told now to people who hear of some alerts only. Their notices have a
+/// pause of their own: those to others do not hold them up.
+pub(crate) fn due_of<'a>(
     alerts: &'a [AlertRow],
+    hears: impl Fn(&AlertRow) -> bool,
     settings: &AlertSettings,
     now: ServerTime,
     heard: Heard,
 ) -> Option<News<'a>> {
-    let own: Vec<&AlertRow> = alerts.iter().filter(|alert| alert.domain == Some(domain)).collect();
+    let own: Vec<&AlertRow> = alerts.iter().filter(|alert| hears(alert)).collect();
     let news = News {
         opened: own.iter().copied().filter(|alert| heard.is_untold(alert)).collect(),
         ended: own.iter().copied().filter(|alert| heard.is_end_untold(alert, now)).collect(),

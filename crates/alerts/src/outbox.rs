@@ -5,7 +5,7 @@ use std::time::Duration;
 use catalog::NoticeRow;
 use model::ServerTime;
 
-use crate::audience::{Audience, MAIL};
+use crate::audience::{Address, MAIL};
 use crate::notices::Notice;
 
 /// Pauses after the first failed attempt, and the longest.
@@ -15,8 +15,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(3_600);
 pub(crate) const PATIENCE_MICROS: i64 = 7 * 86_400_000_000;
 
 /// Returns the rows of a notice, one for each recipient.
-pub(crate) fn rows(notice: &Notice, audience: &Audience, now: ServerTime) -> Vec<NoticeRow> {
-    let row = |(channel, address): &(&'static str, String)| {
+pub(crate) fn rows(notice: &Notice, addresses: &[Address], now: ServerTime) -> Vec<NoticeRow> {
+    let row = |(channel, address): &Address| {
         let body = if *channel == MAIL { &notice.text } else { &notice.document };
         NoticeRow {
             number: 0,
@@ -31,7 +31,7 @@ pub(crate) fn rows(notice: &Notice, audience: &Audience, now: ServerTime) -> Vec
             sent: None,
         }
     };
-    audience.addresses.iter().map(row).collect()
+    addresses.iter().map(row).collect()
 }
 
 /// Returns the pause after the failed attempt number `attempt`, from 0.
@@ -65,9 +65,8 @@ mod tests {
             text: "text".to_owned(),
             document: "{}".to_owned(),
         };
-        let addresses = vec![(MAIL, "a@example.org".to_owned()), (WEBHOOK, "chat".to_owned())];
-        let audience = Audience { domain: None, addresses };
-        let rows = rows(&notice, &audience, ServerTime(7));
+        let addresses = [(MAIL, "a@example.org".to_owned()), (WEBHOOK, "chat".to_owned())];
+        let rows = rows(&notice, &addresses, ServerTime(7));
         let shown: Vec<_> = rows
             .iter()
             .map(|row| (row.channel.as_str(), row.address.as_str(), row.body.as_str()))

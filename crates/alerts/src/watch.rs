@@ -12,7 +12,7 @@ use store::folder::AlertSettings;
 use store::{Store, StoreError};
 use tokio::sync::watch;
 
-use crate::audience::{Audience, audiences};
+use crate::audience::{Address, Audience, Owner, audiences, owners};
 use crate::book;
 use crate::collect::{self, Memory};
 use crate::delivery::{AWAY_PAUSE, Means, blocking, deliver_due, problems};
@@ -36,9 +36,10 @@ const OVER_MAX: usize = 1_000;
 const LAST_SESSION: &str = "alerts session";
 const LAST_NOTICE: &str = "alerts notice";
 const LAST_DIGEST: &str = "alerts digest";
-/// Prefixes of the marks of what the people of a domain have heard of. The domain's number follows.
-const DOMAIN_NOTICE: &str = "alerts notice to domain";
-const DOMAIN_URGENT: &str = "alerts urgent notice to domain";
+/// Prefixes of the marks of what the people of a domain, or an owner, have heard of. The word
+/// `domain` or `owner` and the number follow.
+const NOTICE_TO: &str = "alerts notice to ";
+const URGENT_TO: &str = "alerts urgent notice to ";
 /// Mark of the last month whose report was sent.
 const LAST_MONTH: &str = "alerts month";
 
@@ -159,8 +160,9 @@ impl Watcher {
         }
         commit(store, &changes)?;
         let audiences = audiences(&*store.catalog, settings)?;
-        if !audiences.is_empty() {
-            tell(store, settings, &audiences, (&facts, host))?;
+        let owners = owners(&*store.catalog, settings)?;
+        if !audiences.is_empty() || !owners.is_empty() {
+            tell(store, settings, (&audiences, &owners), (&facts, host))?;
             send_digest(store, settings, &audiences, (&facts, host))?;
             send_reports(store, settings, &audiences, facts.now)?;
         }
@@ -244,13 +246,13 @@ fn last_ended(store: &Store, nodes: &[NodeFacts]) -> Result<Vec<AlertRow>, Store
 fn tell(
     store: &Store,
     settings: &AlertSettings,
-    audiences: &[Audience],
+    (audiences, owners): (&[Audience], &[Owner]),
     (facts, host): (&Facts, &str),
 ) -> Result<(), StoreError> {
     let now = facts.now;
     let pending = with_present_domains(store.catalog.pending_alerts()?, &facts.nodes);
     let last = store.catalog.mark(LAST_NOTICE)?.map(ServerTime);
-    tell_domains(store, settings, audiences, (facts, host), (pending.as_slice(), last))?;
+    tell_some(store, settings, (audiences, owners), (facts, host), (pending.as_slice(), last))?;
     let Some(news) = notices::due(&pending, settings, now, last) else { return Ok(()) };
     let numbers = |alerts: &[&AlertRow]| alerts.iter().map(|alert| alert.number).collect();
     let mut changes = AlertChanges {
@@ -260,51 +262,94 @@ fn tell(
         ..AlertChanges::none(now)
     };
     for audience in audiences.iter().filter(|one| one.domain.is_none()) {
-        changes.notices.extend(outbox::rows(&news.notice(host), audience, now));
+        changes
+            .notices
+            .extend(outbox::rows(&news.notice(host), &audience.addresses, now));
     }
     commit(store, &changes)
 }
 
-/// Makes the notices to the people of each domain that are due. Those of one domain do not hold up
-/// those of another. `last` is the time of the last notice to those who run the service.
-fn tell_domains(
+/// Makes the notices that are due to the people of each domain and to the owners of nodes. Those to
+/// some do not hold up those to others. `last` is the time of the last notice to those who run the
+/// service.
+fn tell_some(
     store: &Store,
     settings: &AlertSettings,
-    audiences: &[Audience],
+    (audiences, owners): (&[Audience], &[Owner]),
     (facts, host): (&Facts, &str),
     (pending, last): (&[AlertRow], Option<ServerTime>),
 ) -> Result<(), StoreError> {
-    if audiences.iter().all(|audience| audience.domain.is_none()) {
+    if owners.is_empty() && audiences.iter().all(|audience| audience.domain.is_none()) {
         return Ok(());
     }
-    let now = facts.now;
     // The people who run the service may have heard of an end before.
     let over = last_ended(store, &facts.nodes)?;
     let open = pending.iter().filter(|alert| alert.ended.is_none()).cloned();
-    let alerts: Vec<AlertRow> = open.chain(over).collect();
-    let mut changes = AlertChanges::none(now);
+    let telling = Telling {
+        settings,
+        host,
+        now: facts.now,
+        last,
+        alerts: open.chain(over).collect(),
+        heard: store.catalog.marks_of(NOTICE_TO)?,
+        urgent_heard: store.catalog.marks_of(URGENT_TO)?,
+    };
+    let mut changes = AlertChanges::none(facts.now);
     for audience in audiences {
         let Some(domain) = audience.domain else { continue };
-        let marks = [DOMAIN_NOTICE, DOMAIN_URGENT].map(|name| format!("{name} {}", domain.0));
-        let known = match (store.catalog.mark(&marks[0])?, store.catalog.mark(&marks[1])?) {
-            (Some(all), Some(urgent)) => {
+        let hears = |alert: &AlertRow| alert.domain == Some(domain);
+        telling.tell(&format!("domain {}", domain.0), &audience.addresses, hears, &mut changes);
+    }
+    for Owner { person, address, nodes } in owners {
+        let hears = |alert: &AlertRow| alert.node.is_some_and(|node| nodes.contains(&node));
+        let addresses = std::slice::from_ref(address);
+        telling.tell(&format!("owner {}", person.0), addresses, hears, &mut changes);
+    }
+    commit(store, &changes)
+}
+
+/// Facts of which notices to people who hear of some alerts are made.
+struct Telling<'a> {
+    settings: &'a AlertSettings,
+    host: &'a str,
+    now: ServerTime,
+    /// Time of the last notice to those who run the service.
+    last: Option<ServerTime>,
+    /// Alerts that are open, and those that are over.
+    alerts: Vec<AlertRow>,
+    /// Marks of what people have heard of.
+    heard: BTreeMap<String, i64>,
+    urgent_heard: BTreeMap<String, i64>,
+}
+
+impl Telling<'_> {
+    /// Adds the notice that is due to `people`, as marks name them.
+    fn tell(
+        &self,
+        people: &str,
+        addresses: &[Address],
+        hears: impl Fn(&AlertRow) -> bool,
+        changes: &mut AlertChanges,
+    ) {
+        let Self { settings, now, .. } = *self;
+        let [all, urgent] = [NOTICE_TO, URGENT_TO].map(|prefix| format!("{prefix}{people}"));
+        let known = match (self.heard.get(&all), self.urgent_heard.get(&urgent)) {
+            (Some(&all), Some(&urgent)) => {
                 Some(Heard { all: ServerTime(all), urgent: ServerTime(urgent) })
             }
             _ => None,
         };
-        // A domain without marks has heard what those who run the service have heard.
-        let heard = known.unwrap_or(Heard::up_to(last.unwrap_or(ServerTime(0)))).set_back(now);
-        let news = notices::due_in(domain, &alerts, settings, now, heard);
+        // People without marks have heard what those who run the service have heard.
+        let heard = known.unwrap_or(Heard::up_to(self.last.unwrap_or(ServerTime(0)))).set_back(now);
+        let news = notices::due_of(&self.alerts, hears, settings, now, heard);
         let next = if news.is_some() { heard.with_notice(settings, now) } else { heard };
         if let Some(news) = news {
-            changes.notices.extend(outbox::rows(&news.notice(host), audience, now));
+            changes.notices.extend(outbox::rows(&news.notice(self.host), addresses, now));
         }
         if known != Some(next) {
-            let [all, urgent] = marks;
             changes.marks.extend([(all, next.all.0), (urgent, next.urgent.0)]);
         }
     }
-    commit(store, &changes)
 }
 
 /// Makes the digest of the day if it is due. A server that has just got its settings begins with
@@ -341,9 +386,11 @@ fn send_digest(
         let facts = part.as_ref().unwrap_or(facts);
         let digest =
             Digest { facts, open: &open, over: &over, has_server: audience.domain.is_none() };
-        changes
-            .notices
-            .extend(outbox::rows(&digest.notice(settings, host), audience, now));
+        changes.notices.extend(outbox::rows(
+            &digest.notice(settings, host),
+            &audience.addresses,
+            now,
+        ));
     }
     commit(store, &changes)
 }

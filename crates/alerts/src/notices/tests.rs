@@ -1,5 +1,7 @@
 //! Tests of notices: when they are due, and their words.
 
+use model::DomainId;
+
 use super::*;
 use crate::book::row;
 use crate::rules::Finding;
@@ -133,7 +135,8 @@ fn told_in(
     heard: Heard,
 ) -> Option<(Vec<String>, Vec<String>)> {
     let objects = |alerts: Vec<&AlertRow>| alerts.iter().map(|one| one.object.clone()).collect();
-    let news = due_in(DomainId(1), alerts, settings, NOW, heard)?;
+    let is_own = |alert: &AlertRow| alert.domain == Some(DomainId(1));
+    let news = due_of(alerts, is_own, settings, NOW, heard)?;
     Some((objects(news.opened), objects(news.ended)))
 }
 

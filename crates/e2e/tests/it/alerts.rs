@@ -84,11 +84,13 @@ impl Watch {
     }
 
     fn tenant(&self, domain: &str) -> Caller {
-        let login = format!("admin-of-{domain}");
-        let role = format!("tenant@{domain}");
+        self.person(&format!("admin-of-{domain}"), &format!("tenant@{domain}"))
+    }
+
+    fn person(&self, login: &str, role: &str) -> Caller {
         let mail = format!("{login}@example.org");
-        self.server.admin(&["user", "add", &login, "--role", &role, "--mail", &mail]);
-        let made = self.server.admin(&["key", "add", "--user", &login, "--kind", "full"]);
+        self.server.admin(&["user", "add", login, "--role", role, "--mail", &mail]);
+        let made = self.server.admin(&["key", "add", "--user", login, "--kind", "full"]);
         self.stranger.with_key(made["token"].as_str().unwrap())
     }
 }
@@ -351,6 +353,28 @@ fn a_tenant_sees_and_hears_of_the_own_domain_only() {
     assert!(known["acknowledged_by"].as_str().unwrap().starts_with("admin-of-LAB"));
     tenants[0].post(&path, &json!({})).expect(409);
     tenants[0].post("/v1/alerts/test", &json!({})).expect(403);
+}
+
+#[test]
+fn an_owner_hears_of_the_own_nodes_only() {
+    let mut watched = Watch::new();
+    let Some(mail) = Keeper::mail(&watched.scratch.join("mail"), &["plain"]) else { return };
+    let section = watched.mail_section(&mail);
+    watched.configure(&format!("[alerts]\n{AT_ONCE}tenants = true\n{section}"));
+    watched.server.admin(&["domain", "add", "LAB"]);
+    watched.person("otto", "owner@LAB");
+    for name in ["node-of-otto", "node-of-nobody"] {
+        watched.server.admin(&["node", "add", name, "--domain", "LAB"]);
+    }
+    let operator = watched.person("sybil", "system");
+    operator
+        .patch("/v1/nodes/node-of-otto", &json!({ "owner": "otto" }))
+        .expect(200);
+    watched.server.travel("27h");
+    let sent = mail.wait_for(|mail| is_to(mail, "otto@example.org"));
+    assert!(says(&sent, "node-of-otto") && !says(&sent, "node-of-nobody"), "{sent}");
+    let sent = mail.wait_for(|mail| is_to(mail, "ops@example.org"));
+    assert!(says(&sent, "node-of-otto") && says(&sent, "node-of-nobody"), "{sent}");
 }
 
 #[test]

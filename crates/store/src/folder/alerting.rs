@@ -34,7 +34,8 @@ pub struct AlertSettings {
     /// Minimum number of minutes between two notices to the same people. Urgent ones wait for this
     /// time, too.
     pub pause_minutes: u32,
-    /// True if the administrators of each domain get the notices about it, by mail.
+    /// True if the administrators of each domain get the notices about it by mail, and the owners
+    /// of nodes those about their nodes.
     pub tenants: bool,
     /// True if the report of each month is sent by mail on the first day of the next.
     pub monthly_report: bool,
