@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::{NodeId, archive_number, mount_point};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use server::{Activity, ConnectedNode, NumberKind};
 use store::nodes::note;
@@ -56,9 +56,55 @@ struct BackupDocument {
     ended: Time,
     /// True if the backup examined everything.
     is_complete: bool,
-    /// Report of the session, as the node sent it.
+    /// Absent if the report of the node cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    report: Option<Value>,
+    report: Option<BackupReport>,
+}
+
+/// Report of a session, as the node sent it. Older programs leave fields out, and newer ones may
+/// add some.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct BackupReport {
+    /// Number of examined objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inspected: Option<u64>,
+    /// Number of new versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backed_up: Option<u64>,
+    /// Number of objects with new attributes only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated: Option<u64>,
+    /// Number of active versions that became inactive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<u64>,
+    /// Sum of the sizes of examined objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_inspected: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_before_dedup: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_after_dedup: Option<u64>,
+    /// Bytes that have arrived at the server, including retries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_transferred: Option<u64>,
+    /// Times by the names of the stages: authenticate, read, compress, send and commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stages: Option<BTreeMap<String, StageTimes>>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// Times of a stage of a backup.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct StageTimes {
+    /// Work, summed over threads.
+    #[serde(default)]
+    busy_secs: f64,
+    /// Time for which the backup waited because of the stage.
+    #[serde(default)]
+    waited_for_secs: f64,
 }
 
 pub(super) fn add(routes: &mut Routes) {
@@ -147,4 +193,23 @@ fn backups(call: &mut Call<NodePath, ListQuery, Empty>) -> Answer<Page<BackupDoc
         }
     };
     Ok(Page { items: page.items.into_iter().map(describe).collect(), next: page.next })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_report_keeps_what_this_program_does_not_know() {
+        let told = json!({
+            "inspected": 7,
+            "source": { "kind": "ext4" },
+            "stages": { "read": { "busy_secs": 0.5, "waited_for_secs": 0.0 } },
+        });
+        let report: BackupReport = serde_json::from_value(told.clone()).expect("is read");
+        assert_eq!(serde_json::to_value(&report).expect("is JSON"), told);
+        assert!(serde_json::from_value::<BackupReport>(json!({ "inspected": "many" })).is_err());
+    }
 }
