@@ -3,6 +3,7 @@
 //! A task that a person starts is an event of the server. It is watched and cancelled like other
 //! events. A run that the server began by itself has a number of its own.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use catalog::LoggedRun;
 use policy::schedule::{Action, LIBRARY, Word, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use store::lifecycle::tasks;
 use store::schedules;
 
@@ -40,9 +41,10 @@ struct TaskDocument {
     code: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// How far the run has come, from the server that does the work.
+    /// How far the run has come, from the server that does the work: each kind of task has numbers
+    /// of its own. Most have `done` and `total`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Value>,
+    progress: Option<BTreeMap<String, u64>>,
     /// True if a person has cancelled the run, and it has not ended yet.
     is_cancelled: bool,
 }
@@ -138,7 +140,7 @@ fn describe(desk: &Desk, one: LoggedRun) -> Answer<TaskDocument> {
         ended: run.ended.as_ref().map(|end| Time(end.at)),
         code: run.ended.as_ref().map(|end| end.code),
         reason: run.ended.map(|end| end.reason).filter(|reason| !reason.is_empty()),
-        progress,
+        progress: progress.and_then(|numbers| serde_json::from_value(numbers).ok()),
         is_cancelled,
     })
 }
