@@ -38,7 +38,8 @@ pub(crate) fn delete_each(
     orders: impl IntoIterator<Item = DeleteOptions>,
     visit: &mut dyn FnMut(PathDeletion),
 ) -> Result<(), ClientError> {
-    // The orders may be thousands, and those of one archive follow each other.
+    // The orders may be thousands, and those of one archive follow each other. A filespace that a
+    // deletion empties stays in the list: the next order then finds nothing in it.
     let mut listed: Option<(Option<u64>, Vec<Vec<u8>>)> = None;
     for options in orders {
         let known = listed.take().filter(|(archive, _)| *archive == options.archive);

@@ -104,14 +104,15 @@ pub(crate) fn work(work: Option<Work>) -> Result<LibraryWork, StoreError> {
             let name = name.map_err(|error| StoreError::usage(format!("{volume}: {error}")))?;
             LibraryWork::CheckOut(name)
         }
-        Work::Clean(drive) => LibraryWork::Clean(u16::try_from(drive).unwrap_or(u16::MAX)),
-        Work::RestoreDrive(drive) => {
-            LibraryWork::RestoreDrive(u16::try_from(drive).map_err(|_| {
-                StoreError::conflict(format!("drive {drive} is not out of service"))
-            })?)
-        }
+        Work::Clean(drive) => LibraryWork::Clean(address(drive)?),
+        Work::RestoreDrive(drive) => LibraryWork::RestoreDrive(address(drive)?),
         Work::LookAgain(_) => LibraryWork::LookAgain,
     })
+}
+
+fn address(drive: u32) -> Result<u16, StoreError> {
+    let absent = |_| StoreError::not_found(format!("there is no drive {drive} in the library"));
+    u16::try_from(drive).map_err(absent)
 }
 
 #[cfg(test)]

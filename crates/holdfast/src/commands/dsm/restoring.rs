@@ -698,11 +698,13 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Event::Document(document) if session.is_json() => session.context.output.json(&document),
         Event::Document(document) => {
             let image = shown_path(&document["image"]);
-            match lost_part(&image, &document) {
-                Some(lost) => session.complain(&lost),
+            let lost = lost_part(&image, &document);
+            match &lost {
+                Some(lost) => session.complain(lost),
                 None => session.say(&format!("Successful restore of the image '{image}'")),
             }
-            let totals = Totals { backed_up: 1, ..totals(&document) };
+            let failed = u64::from(lost.is_some());
+            let totals = Totals { backed_up: 1 - failed, failed, ..totals(&document) };
             session.say("");
             session.say_all(restore_report(&totals, false, session.forms));
         }
@@ -712,7 +714,8 @@ pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
     Outcome::checked(outcome)
 }
 
-/// Says how much of the restored image is lost at the server; returns `None` if nothing is.
+/// Says how much of the restored image is lost at the server, with the first reason; returns `None`
+/// if nothing is.
 fn lost_part(image: &str, document: &Value) -> Option<String> {
     let ranges = document["lost"].as_array()?;
     let reason = ranges.first()?["reason"].as_str().unwrap_or_default();

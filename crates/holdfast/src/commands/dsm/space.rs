@@ -174,8 +174,8 @@ fn error_among(notes: Vec<String>) -> Option<CommandError> {
     None
 }
 
-/// Commands of Holdfast that messages name, with those that a person of TSM knows. A command with
-/// an option that TSM's does not have stays.
+/// Commands of Holdfast that messages name, with those that a person of TSM knows. The quotes keep
+/// `hsm reconcile --confirm`, because dsmreconcile has no such option.
 const OWN_WORDS: [(&str, &str); 7] = [
     ("holdfast hsm add", "dsmmigfs add"),
     ("holdfast hsm remove", "dsmmigfs remove"),

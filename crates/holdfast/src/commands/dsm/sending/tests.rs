@@ -26,7 +26,7 @@ fn the_report_of_an_image_has_the_figures_of_its_transfer() {
     assert_eq!((totals.inspected, totals.backed_up, totals.failed), (1, 1, 0));
     assert_eq!((totals.bytes_inspected, totals.bytes_processed), (4096, 512));
     assert_eq!((totals.bytes_before_dedup, totals.bytes_after_dedup), (1024, 512));
-    let lines = session_report(&totals, dsm::forms::Forms::default());
+    let lines = session_report(&totals, Forms::default());
     let has = |line: &str| lines.iter().any(|known| known == line);
     assert!(has("Data transfer time:                        0.50 sec"), "{lines:?}");
     assert!(has("Network data transfer rate:                0.50 KB/sec"), "{lines:?}");
