@@ -598,6 +598,7 @@ impl Store {
 
     /// Removes the packs from the index.
     pub(crate) fn forget_packs(&self, packs: &BTreeSet<PackNumber>) {
+        self.unread.lock().retain(|pack| !packs.contains(pack));
         self.index.remove_packs(packs);
     }
 

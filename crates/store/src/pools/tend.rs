@@ -494,6 +494,8 @@ pub fn refresh(store: &Store) {
     let mut records = BTreeMap::new();
     if !back.is_empty() {
         claim_back(store, &mut back);
+    }
+    if !back.is_empty() {
         match store.pack_records() {
             Ok(found) => records = found,
             Err(error) => {
@@ -513,6 +515,10 @@ pub fn refresh(store: &Store) {
     }
     let recorded = store.take_back(arrived.found).map(|()| Outcome::default());
     log_outcome("packs that are back", recorded);
+    if !arrived.pools.is_empty() {
+        let indexed = store.index_unread().map(|()| Outcome::default()).map_err(StoreError::from);
+        log_outcome("the chunk index", indexed);
+    }
     store.pools.close_failed();
 }
 

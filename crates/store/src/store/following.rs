@@ -135,7 +135,10 @@ impl Store {
         drop(position);
         for (pack, row) in &changes.packs {
             match row {
-                None => self.pools.forget(*pack),
+                None => {
+                    self.pools.forget(*pack);
+                    self.unread.lock().remove(pack);
+                }
                 Some(row) if row.state == PackState::Sealed => self.meet(fleet, row),
                 Some(_) => {}
             }
@@ -188,7 +191,7 @@ impl Store {
         let Some(fleet) = &self.fleet else { return false };
         let Some(pack) = fleet.unindexed().first().copied() else { return false };
         if !self.condemned().holds(pack) {
-            self.index_again(&BTreeSet::from([pack]));
+            self.index_or_note(pack);
         }
         fleet.unindexed().remove(&pack);
         true

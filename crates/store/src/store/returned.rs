@@ -47,7 +47,12 @@ impl Store {
     pub(crate) fn claim_pools(&self) {
         let specs = self.pools.specs();
         self.ownership.unlock_others(&specs);
-        self.claim_each(&specs);
+        for pool in self.claim_each(&specs) {
+            // It is in use here, and not only refused.
+            if self.pools.usage(pool).is_there {
+                tracing::error!(%pool, "two servers use one pool: stop one of them");
+            }
+        }
     }
 
     /// Skips numbers, durably, if a pool is away at the start. The server that wrote to it may have
@@ -75,6 +80,22 @@ impl Store {
             join(&mut self.returned.lock(), found);
         }
         recorded
+    }
+
+    /// Adds the sealed packs to the index that nobody could read before.
+    pub(crate) fn index_unread(&self) -> Result<(), CatalogError> {
+        let unread = self.unread.lock().clone();
+        if unread.is_empty() || self.index.is_absent() {
+            return Ok(());
+        }
+        let rows = self.catalog.packs()?;
+        let sealed = rows.iter().filter(|row| row.state.is_sealed()).map(|row| row.number);
+        for pack in sealed.filter(|pack| unread.contains(pack)) {
+            if !self.condemned().holds(pack) {
+                self.index_or_note(pack);
+            }
+        }
+        Ok(())
     }
 
     fn record_returned(&self, found: &Inventory) -> Result<(), StoreError> {
@@ -205,6 +226,7 @@ mod tests {
                 server.store.index.give_up(&IndexError::Io { path, source }, "write");
                 server.store.tend_index();
                 assert!(!server.store.lacks_index());
+                assert!(server.store.unread.lock().contains(&PackNumber(1)), "it is noted");
             } else {
                 server.store.close().expect("the index is written");
             }
