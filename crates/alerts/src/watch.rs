@@ -28,7 +28,8 @@ const USAGE_MICROS: i64 = 3_600_000_000;
 /// Number of days for which the space of each day and the record of each restore are kept: five
 /// years.
 const USAGE_DAYS: i64 = 5 * 366;
-/// Number of ended alerts that a digest looks through, and a notice to the people of a domain.
+/// Number of ended alerts that a digest looks through, and a notice to the people of a domain or an
+/// owner.
 const OVER_MAX: usize = 1_000;
 
 /// Marks in the catalogue: the last finished backup that was examined, and the times of the last

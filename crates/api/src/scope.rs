@@ -413,7 +413,9 @@ fn check_schedule(
         ScheduleChange::Followers { ends: true, .. } | ScheduleChange::Removal(_)
             if is_everywhere => {}
         ScheduleChange::Followers { name, .. } if is_everywhere => {
-            check_work(desk, caller, &name)?;
+            if let Some(owner) = check_work(desk, caller, &name)? {
+                return Ok(Permit::Schedule(owner));
+            }
         }
         ScheduleChange::Followers { name, nodes, domains, ends } => {
             find_nodes(desk, caller, &nodes, (Area::Nodes, Right::Read))?;
@@ -432,11 +434,13 @@ fn check_schedule(
     Ok(Permit::Call)
 }
 
-/// Fails unless the caller may let any nodes do the work of the schedule `name`. One that does not
-/// exist is the server's to refuse.
-fn check_work(desk: &Desk, caller: &Caller, name: &str) -> Answer<()> {
+/// Fails unless the caller may let any nodes do the work of the schedule `name`. Returns its owner.
+/// One that does not exist is the server's to refuse.
+fn check_work(desk: &Desk, caller: &Caller, name: &str) -> Answer<Option<OwnedBy>> {
     let found = schedules::list(desk.store(), Some(name)).unwrap_or_default();
-    found.iter().try_for_each(|schedule| check_reach(caller, &schedule.definition))
+    let Some(schedule) = found.first() else { return Ok(None) };
+    check_reach(caller, &schedule.definition)?;
+    Ok(Some(OwnedBy::of(schedule.owner)))
 }
 
 /// Fails unless the caller may do what needs the rights with all nodes of these names.

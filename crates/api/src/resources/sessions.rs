@@ -105,6 +105,8 @@ struct StageTimes {
     /// Time for which the backup waited because of the stage.
     #[serde(default)]
     waited_for_secs: f64,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 pub(super) fn add(routes: &mut Routes) {
@@ -206,7 +208,7 @@ mod tests {
         let told = json!({
             "inspected": 7,
             "source": { "kind": "ext4" },
-            "stages": { "read": { "busy_secs": 0.5, "waited_for_secs": 0.0 } },
+            "stages": { "read": { "busy_secs": 0.5, "waited_for_secs": 0.0, "threads": 2 } },
         });
         let report: BackupReport = serde_json::from_value(told.clone()).expect("is read");
         assert_eq!(serde_json::to_value(&report).expect("is JSON"), told);

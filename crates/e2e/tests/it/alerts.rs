@@ -366,8 +366,8 @@ fn an_owner_hears_of_the_own_nodes_only() {
     for name in ["node-of-otto", "node-of-nobody"] {
         watched.server.admin(&["node", "add", name, "--domain", "LAB"]);
     }
-    let operator = watched.person("sybil", "system");
-    operator
+    let system = watched.person("sybil", "system");
+    system
         .patch("/v1/nodes/node-of-otto", &json!({ "owner": "otto" }))
         .expect(200);
     watched.server.travel("27h");
