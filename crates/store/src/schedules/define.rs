@@ -210,9 +210,9 @@ fn put_new(
 
 /// Changes a schedule. Occurrences count from now on if the planned times change, or if the
 /// schedule was suspended: the time of the suspension is not made up for.
-pub fn change(
+pub fn change<'a>(
     store: &Store,
-    named: impl Into<Named<'_>>,
+    named: impl Into<Named<'a>>,
     definition: &Definition,
     author: &str,
 ) -> Result<Schedule, StoreError> {
@@ -249,9 +249,9 @@ pub fn change(
 }
 
 /// Removes a schedule. Work that is under way goes on.
-pub fn remove(
+pub fn remove<'a>(
     store: &Store,
-    named: impl Into<Named<'_>>,
+    named: impl Into<Named<'a>>,
     author: &str,
 ) -> Result<Schedule, StoreError> {
     let schedule = find_named(store, named.into())?;
@@ -262,9 +262,9 @@ pub fn remove(
 }
 
 /// Associates a schedule with nodes.
-pub fn associate(
+pub fn associate<'a>(
     store: &Store,
-    named: impl Into<Named<'_>>,
+    named: impl Into<Named<'a>>,
     followers: &[Follower],
     author: &str,
 ) -> Result<Schedule, StoreError> {
@@ -333,9 +333,9 @@ pub fn check_following(
 }
 
 /// Ends associations of a schedule. Fails if one of them does not exist, and then ends none.
-pub fn dissociate(
+pub fn dissociate<'a>(
     store: &Store,
-    named: impl Into<Named<'_>>,
+    named: impl Into<Named<'a>>,
     followers: &[Follower],
     author: &str,
 ) -> Result<Schedule, StoreError> {

@@ -1,6 +1,7 @@
 //! Tests of adding, changing and removing pools in folders.
 
 use super::*;
+use crate::folder::error::OpenError;
 use crate::samples::{TestServer, refused};
 
 fn new(server: &TestServer, name: &str, settings: PoolSettings) -> NewPool {
@@ -159,9 +160,9 @@ fn a_node_has_packs_of_its_own_where_a_pool_keeps_nodes_apart() {
 #[test]
 fn two_servers_do_not_use_one_pool_at_once() {
     let server = TestServer::new();
-    lock(&server.store).expect("nobody else uses it");
-    lock(&server.store).expect("its own lock stays");
     let specs = server.store.pools.specs();
+    assert!(server.store.claim_each(&specs).is_empty(), "nobody else uses it");
+    assert!(server.store.claim_each(&specs).is_empty(), "its own lock stays");
     let error = crate::ownership::check_unused(&specs).expect_err("the first one runs still");
     assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
     server.store.ownership.die();
