@@ -79,10 +79,11 @@ pub(crate) fn owners(
     let mut owners = Vec::new();
     for person in catalog.people()? {
         let Some(mut nodes) = owned.remove(&person.id) else { continue };
-        if person.locked || person.mail.is_empty() || staff.to.iter().any(|one| one.eq_ignore_ascii_case(&person.mail)) {
+        let is_own = |address: &String| address.eq_ignore_ascii_case(&person.mail);
+        if person.locked || person.mail.is_empty() || staff.to.iter().any(is_own) {
             continue;
         }
-        let own = tenants.iter().filter(|tenant| tenant.mail.eq_ignore_ascii_case(&person.mail));
+        let own = tenants.iter().filter(|tenant| is_own(&tenant.mail));
         let administered: BTreeSet<DomainId> = own.map(|tenant| tenant.domain).collect();
         nodes.retain(|node| {
             let domain = domains.get(node);

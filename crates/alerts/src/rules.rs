@@ -24,8 +24,8 @@ pub(crate) struct Finding {
     pub(crate) domain: Option<DomainId>,
     pub(crate) node: Option<NodeId>,
     pub(crate) text: String,
-    /// What grows if it gets worse, of findings that can: the number of damaged packs, or of
-    /// versions of a node that need damaged data.
+    /// Measure that grows if a finding gets worse, of those that can: the number of damaged packs,
+    /// or of versions of a node that need damaged data.
     pub(crate) amount: Option<u64>,
 }
 

@@ -286,7 +286,7 @@ fn tell_some(
     // The people who run the service may have heard of an end before.
     let over = last_ended(store, &facts.nodes)?;
     let open = pending.iter().filter(|alert| alert.ended.is_none()).cloned();
-    let telling = Telling {
+    let round = NoticeRound {
         settings,
         host,
         now: facts.now,
@@ -299,18 +299,18 @@ fn tell_some(
     for audience in audiences {
         let Some(domain) = audience.domain else { continue };
         let hears = |alert: &AlertRow| alert.domain == Some(domain);
-        telling.tell(&format!("domain {}", domain.0), &audience.addresses, hears, &mut changes);
+        round.tell(&format!("domain {}", domain.0), &audience.addresses, hears, &mut changes);
     }
     for Owner { person, address, nodes } in owners {
         let hears = |alert: &AlertRow| alert.node.is_some_and(|node| nodes.contains(&node));
         let addresses = std::slice::from_ref(address);
-        telling.tell(&format!("owner {}", person.0), addresses, hears, &mut changes);
+        round.tell(&format!("owner {}", person.0), addresses, hears, &mut changes);
     }
     commit(store, &changes)
 }
 
 /// Facts of which notices to people who hear of some alerts are made.
-struct Telling<'a> {
+struct NoticeRound<'a> {
     settings: &'a AlertSettings,
     host: &'a str,
     now: ServerTime,
@@ -323,7 +323,7 @@ struct Telling<'a> {
     urgent_heard: BTreeMap<String, i64>,
 }
 
-impl Telling<'_> {
+impl NoticeRound<'_> {
     /// Adds the notice that is due to `people`, as marks name them.
     fn tell(
         &self,

@@ -18,8 +18,7 @@ use store::lifecycle::{audit, audit_trail, catalog_copy, object_lock, reclaim, r
 use store::option_sets::{self, Mode, OptionSetChange};
 use store::{StoreError, domains, pools};
 use tonic::{Request, Response, Status};
-use wire::proto;
-use wire::proto::admin_server::Admin;
+use wire::proto::{self, admin_server::Admin};
 
 use self::progress::report;
 use crate::actor::{ReviewMark, actor, changer, numbering, review_mark, schedule_sight, sight};

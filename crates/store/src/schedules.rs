@@ -36,7 +36,7 @@ pub use attendance::{
 pub use audience::{put_progress, watch, watched};
 pub use conditions::{EventConditions, narrow};
 pub use define::{
-    Named, Schedule, add, add_of_domain, associate, change, check_followers, check_following,
+    Schedule, ScheduleRef, add, add_of_domain, associate, change, check_followers, check_following,
     definition, dissociate, list, readable, remove, unknown,
 };
 pub use events::{

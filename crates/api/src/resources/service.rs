@@ -22,7 +22,7 @@ const PLATFORMS: [&str; 1] = ["Linux"];
 #[derive(Serialize, JsonSchema)]
 struct ServersDocument {
     items: Vec<ServerDocument>,
-    /// What all of them serve together, for those who run the service.
+    /// Nodes and pools of all servers together, for those who run the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     together: Option<ServiceUse>,
 }

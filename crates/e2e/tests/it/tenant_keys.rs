@@ -214,7 +214,7 @@ fn a_tenant_defines_schedules_of_the_own_domain_from_elsewhere() {
         };
         assert_eq!(ask("law-late", "law-1"), ask("nil-late", "nil-1"), "{order:?}");
     }
-    // Those who run the service stay unnamed before their customers.
+    // Customers are not told who runs the service.
     service.server.admin(&["schedule", "update", "noon", "--time", "14:00"]);
     let shown = service.root.get("/v1/schedules/noon").expect(200).json();
     assert_ne!(shown["changed_by"], "", "{shown}");

@@ -39,24 +39,24 @@ pub struct Schedule {
 /// A schedule that a change is about: its name, and who has to own it. Since the look at its owner,
 /// it may have been removed, and its name be that of another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Named<'a> {
+pub struct ScheduleRef<'a> {
     name: &'a str,
     owned_by: OwnedBy,
 }
 
-impl<'a> From<&'a str> for Named<'a> {
+impl<'a> From<&'a str> for ScheduleRef<'a> {
     fn from(name: &'a str) -> Self {
         Self { name, owned_by: OwnedBy::Anyone }
     }
 }
 
-impl<'a> From<(&'a str, OwnedBy)> for Named<'a> {
+impl<'a> From<(&'a str, OwnedBy)> for ScheduleRef<'a> {
     fn from((name, owned_by): (&'a str, OwnedBy)) -> Self {
         Self { name, owned_by }
     }
 }
 
-impl<'a> From<&'a Schedule> for Named<'a> {
+impl<'a> From<&'a Schedule> for ScheduleRef<'a> {
     fn from(schedule: &'a Schedule) -> Self {
         Self { name: &schedule.row.name, owned_by: OwnedBy::of(schedule.owner) }
     }
@@ -111,7 +111,7 @@ pub(super) fn find(store: &Store, name: &str) -> Result<Schedule, StoreError> {
 }
 
 /// Finds a schedule that is to change. One of another owner is unknown.
-fn find_named(store: &Store, named: Named<'_>) -> Result<Schedule, StoreError> {
+fn find_named(store: &Store, named: ScheduleRef<'_>) -> Result<Schedule, StoreError> {
     let schedule = find(store, named.name)?;
     if named.owned_by.admits(schedule.owner) { Ok(schedule) } else { Err(unknown(named.name)) }
 }
@@ -212,7 +212,7 @@ fn put_new(
 /// schedule was suspended: the time of the suspension is not made up for.
 pub fn change<'a>(
     store: &Store,
-    named: impl Into<Named<'a>>,
+    named: impl Into<ScheduleRef<'a>>,
     definition: &Definition,
     author: &str,
 ) -> Result<Schedule, StoreError> {
@@ -251,7 +251,7 @@ pub fn change<'a>(
 /// Removes a schedule. Work that is under way goes on.
 pub fn remove<'a>(
     store: &Store,
-    named: impl Into<Named<'a>>,
+    named: impl Into<ScheduleRef<'a>>,
     author: &str,
 ) -> Result<Schedule, StoreError> {
     let schedule = find_named(store, named.into())?;
@@ -264,7 +264,7 @@ pub fn remove<'a>(
 /// Associates a schedule with nodes.
 pub fn associate<'a>(
     store: &Store,
-    named: impl Into<Named<'a>>,
+    named: impl Into<ScheduleRef<'a>>,
     followers: &[Follower],
     author: &str,
 ) -> Result<Schedule, StoreError> {
@@ -335,7 +335,7 @@ pub fn check_following(
 /// Ends associations of a schedule. Fails if one of them does not exist, and then ends none.
 pub fn dissociate<'a>(
     store: &Store,
-    named: impl Into<Named<'a>>,
+    named: impl Into<ScheduleRef<'a>>,
     followers: &[Follower],
     author: &str,
 ) -> Result<Schedule, StoreError> {

@@ -93,8 +93,8 @@ impl Store {
     /// Adds the chunks of a pack to the index. A pack that cannot be read now, and is not lost, is
     /// noted: the index is not complete up to this pack until it is added.
     pub(super) fn index_or_note(&self, pack: PackNumber) {
-        // What a killed server wrote last may not be durable, so nobody may refer to it. The next
-        // start recovers the pack.
+        // The last quanta of a killed server may not be durable, so nobody may refer to them. The
+        // next start recovers the pack.
         if self.unrecovered.contains(&pack) {
             self.unread.lock().insert(pack);
             return;

@@ -172,8 +172,8 @@ mod tests {
         server
     }
 
-    /// What a killed server had left in a pool was recovered by the next start, and not if the pool
-    /// came back later. The numbers of its packs that nobody had recorded were given again.
+    /// Packs that a killed server had left in a pool were recovered by the next start, and not if
+    /// the pool came back later. Numbers of packs that nobody had recorded were given again.
     #[test]
     fn packs_of_a_killed_server_are_recovered_when_their_pool_is_back() {
         let mut server = server_with_next_pool();

@@ -26,7 +26,7 @@ fn lost(server: &TestServer) -> Vec<u64> {
     victims::noted(&server.store, &nodes).expect("are read").into_values().collect()
 }
 
-/// What an audit of all data does not find is over; one of checksums may not have looked there.
+/// A loss that an audit of all data does not find is over. One of checksums may not have looked.
 #[test]
 fn lost_versions_are_noted_until_an_audit_of_all_data_finds_others() {
     let server = server();

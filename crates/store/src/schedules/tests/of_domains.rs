@@ -8,7 +8,7 @@ use super::{add_node, hourly, label};
 use crate::samples::{TestServer, refused};
 use crate::schedules::followers::Followers;
 use crate::schedules::{
-    EventConditions, Named, OwnedBy, add, add_of_domain, associate, change, dissociate, list,
+    EventConditions, OwnedBy, ScheduleRef, add, add_of_domain, associate, change, dissociate, list,
     narrow, readable, remove,
 };
 
@@ -138,9 +138,10 @@ fn a_change_is_not_for_another_schedule_with_the_same_name() {
     add_of_domain(store, law, "mine", &hourly("incremental"), "carl").expect("is added");
     let law = OwnedBy::Domain(law);
     associate(store, ("mine", law), &web, "carl").expect("may follow");
-    let others = [OwnedBy::Domain(lab), OwnedBy::Service].map(|owner| Named::from(("mine", owner)));
+    let others =
+        [OwnedBy::Domain(lab), OwnedBy::Service].map(|owner| ScheduleRef::from(("mine", owner)));
     let unknown = "there is no schedule mine";
-    for named in others.into_iter().chain([Named::from(&found)]) {
+    for named in others.into_iter().chain([ScheduleRef::from(&found)]) {
         refused(associate(store, named, &web, "bert"), unknown);
         refused(dissociate(store, named, &web, "bert"), unknown);
         refused(change(store, named, &often, "bert"), unknown);
