@@ -264,6 +264,8 @@ fn the_next_image_sends_what_has_changed_and_the_older_one_stays() {
         fs::read(&out).unwrap()
     };
     assert!(back(&[]) == changed[..1000]);
+    // The older image is larger than the file.
+    fs::remove_file(&out).unwrap();
     assert!(back(&["--at", &between]) == content);
     let listed = image(&scene, &["list"], &disk).expect(&[0]).json_lines();
     assert_eq!(listed.len(), 4);

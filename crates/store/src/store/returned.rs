@@ -211,6 +211,11 @@ mod tests {
             let mut server = server_with_next_pool();
             server.back_up("/a/", &[("x", &[1])]);
             server.seal();
+            if is_rebuilt {
+                // The tables of packs are no longer in memory.
+                server.store.close().expect("the index is written");
+                server.reopen();
+            }
             let mark = server.path().join("pool/holdfast-pool");
             let aside = mark.with_extension("aside");
             std::fs::rename(&mark, &aside).expect("is renamed");

@@ -41,11 +41,11 @@ fn only_the_owner_reads_a_restored_file() {
     assert_eq!(mode(&new), 0o600);
     // A file that is replaced keeps its name, its place and its mode.
     let (file, link) = (scene.scratch.folder("far").join("file"), scene.scratch.join("link"));
-    fs::write(&file, b"old").unwrap();
+    fs::write(&file, [7; 100_000]).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     symlink(&file, &link).unwrap();
     let refused = restore(&scene, &disk, &link, &[]).expect(&[12]);
-    refused.says("has 3 bytes").says("--confirm");
+    refused.says("has 100000 bytes").says("--confirm");
     restore(&scene, &disk, &link, &["--confirm"]).expect(&[0]);
     assert!(link.is_symlink() && are_same(&disk, &file));
     assert_eq!(mode(&file), 0o640);
