@@ -21,6 +21,7 @@ mod faces;
 mod files;
 mod folders;
 mod following;
+mod images;
 mod import;
 mod joining;
 mod link;

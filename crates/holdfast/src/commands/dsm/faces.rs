@@ -10,8 +10,8 @@ use dsm::space::{self, SpaceCommand};
 use super::errors::ended;
 use super::session::Session;
 use super::{
-    access, deleting, expiring, previewing, prompt, queries, restoring, retrieving, scheduler,
-    sending, space as space_commands,
+    access, deleting, expiring, images, previewing, prompt, queries, restoring, retrieving,
+    scheduler, sending, space as space_commands,
 };
 use crate::context::Context;
 use crate::error::{CommandError, DONE, NOT_DONE};
@@ -145,9 +145,9 @@ fn act(session: &mut Session<'_>) -> Result<u8, CommandError> {
         Action::Archive => sending::archive(session),
         Action::Expire => expiring::expire(session),
         Action::Preview | Action::PreviewArchive => previewing::preview(session),
-        Action::BackupImage => sending::image(session),
+        Action::BackupImage => images::back_up(session),
         Action::Restore => restoring::restore(session),
-        Action::RestoreImage => restoring::image(session),
+        Action::RestoreImage => images::restore(session),
         Action::Retrieve => retrieving::retrieve(session),
         Action::SetAccess => access::set(session),
         Action::DeleteAccess => access::delete(session),

@@ -1,4 +1,4 @@
-//! `dsmc restore` and `restore image`.
+//! `dsmc restore`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,10 +16,10 @@ use super::joining;
 use super::links;
 use super::listed::{ListLayout, ListedPaths};
 use super::questions;
-use super::sending::{failures, shown_path, strings};
+use super::sending::{failures, strings};
 use super::session::Session;
 use super::stored::{self, Filter, StoredObject};
-use crate::error::{CommandError, FAILED, NOT_DONE};
+use crate::error::{CommandError, FAILED};
 use crate::output;
 use crate::path::{JsonPath, bytes};
 
@@ -663,7 +663,8 @@ impl Tally {
 }
 
 /// Returns the figures of a report of a restore.
-fn totals(document: &Value) -> Totals {
+/// Returns the figures of the report of a restore.
+pub(super) fn totals(document: &Value) -> Totals {
     let count = |key: &str| document[key].as_u64().unwrap_or(0);
     let secs = |key: &str| document[key].as_f64().unwrap_or(0.0);
     Totals {
@@ -674,53 +675,6 @@ fn totals(document: &Value) -> Totals {
         elapsed_secs: secs("elapsed_secs"),
         ..Totals::default()
     }
-}
-
-/// `dsmc restore image`: asks before it overwrites a disk.
-pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    session.heading();
-    let (name, target) = match &session.command.operands[..] {
-        [name] => (name.clone(), name.clone()),
-        [name, target] => (name.clone(), target.clone()),
-        _ => return Err(CommandError::new("ANS1089E name an image, and the disk to write")),
-    };
-    let question = format!("Overwrite all content of {}?", model::escaped(&target));
-    if !questions::is_agreed(session, &question)? {
-        return Ok(NOT_DONE);
-    }
-    joining::connect(session)?;
-    let at = Filter::of(session)?.which.at.map(crate::moment::rfc3339_to_second);
-    let (name, target) = (OsString::from_vec(name), OsString::from_vec(target));
-    let line = plan::image_restore(&name, &target, at.as_deref(), true);
-    let home = session.home.clone();
-    let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
-    let outcome = child::run(child, &mut |event| match event {
-        Event::Document(document) if session.is_json() => session.context.output.json(&document),
-        Event::Document(document) => {
-            let image = shown_path(&document["image"]);
-            let lost = lost_part(&image, &document);
-            match &lost {
-                Some(lost) => session.complain(lost),
-                None => session.say(&format!("Successful restore of the image '{image}'")),
-            }
-            let failed = u64::from(lost.is_some());
-            let totals = Totals { backed_up: 1 - failed, failed, ..totals(&document) };
-            session.say("");
-            session.say_all(restore_report(&totals, false, session.forms));
-        }
-        Event::Object { path, .. } => output::say(&path),
-        Event::Note { line: note, .. } => output::say(&note),
-    })?;
-    Outcome::checked(outcome)
-}
-
-/// Says how much of the restored image is lost at the server, with the first reason; returns `None`
-/// if nothing is.
-fn lost_part(image: &str, document: &Value) -> Option<String> {
-    let ranges = document["lost"].as_array()?;
-    let reason = ranges.first()?["reason"].as_str().unwrap_or_default();
-    let bytes: u64 = ranges.iter().filter_map(|range| range["bytes"].as_u64()).sum();
-    Some(format!("ANS4005E {bytes} bytes of the image '{image}' did not come back: {reason}"))
 }
 
 #[cfg(test)]
@@ -758,18 +712,6 @@ mod tests {
         assert!(has("Network data transfer rate:", " 4.00 KB/sec"), "{lines:?}");
         assert!(has("Aggregate data transfer rate:", " 0.50 KB/sec"), "{lines:?}");
         assert!(has("Elapsed processing time:", "00:00:04"), "{lines:?}");
-    }
-
-    #[test]
-    fn what_is_lost_of_an_image_is_told() {
-        let lost = |ranges: Value| lost_part("/dev/sda", &json!({ "lost": ranges }));
-        assert_eq!(lost(json!([])), None);
-        let ranges = json!([
-            {"offset": 0, "bytes": 4096, "reason": "it is damaged"},
-            {"offset": 8192, "bytes": 1, "reason": "it is gone"},
-        ]);
-        let told = "ANS4005E 4097 bytes of the image '/dev/sda' did not come back: it is damaged";
-        assert_eq!(lost(ranges).as_deref(), Some(told));
     }
 
     #[test]

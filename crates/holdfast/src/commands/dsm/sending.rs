@@ -1,4 +1,4 @@
-//! `dsmc incremental`, `selective`, `archive` and `backup image`.
+//! `dsmc incremental`, `selective` and `archive`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -687,64 +687,6 @@ fn places_replaced(text: &str, list: &str, place_of: impl Fn(usize) -> Option<St
         }
     }
     shown
-}
-
-/// `dsmc backup image`.
-pub(super) fn image(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    session.heading();
-    let mut disks: Vec<OsString> = session
-        .command
-        .operands
-        .iter()
-        .map(|disk| OsString::from_vec(disk.clone()))
-        .collect();
-    if disks.is_empty() {
-        let named = session.options().all("DOMAIN.IMAGE").into_iter();
-        let words = named.flat_map(|entry| dsm::words::words(&entry.value).unwrap_or_default());
-        disks = words.map(OsString::from_vec).collect();
-    }
-    if disks.is_empty() {
-        return Err(CommandError::new("ANS1089E name a disk, or give DOMAIN.IMAGE"));
-    }
-    joining::connect(session)?;
-    let line = plan::image_backup(session.options(), &disks);
-    let home = session.home.clone();
-    let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
-    let mut failed = false;
-    let outcome = child::run(child, &mut |event| match event {
-        Event::Document(document) if session.is_json() => session.context.output.json(&document),
-        Event::Document(document) => failed |= !image_report(session, &document),
-        Event::Object { path, .. } => output::say(&path),
-        Event::Note { line: note, .. } => output::say(&note),
-    })?;
-    let code = Outcome::checked(outcome)?;
-    Ok(if failed { code.max(FAILED) } else { code })
-}
-
-fn image_report(session: &mut Session<'_>, document: &Value) -> bool {
-    let image = shown_path(&document["image"]);
-    if let Some(error) = document["error"].as_str() {
-        session.complain(&format!("ANS1228E Sending of image '{image}' failed: {error}"));
-        return false;
-    }
-    session.say(&format!("Successful image backup of '{image}'"));
-    session.say("");
-    let lines = session_report(&image_totals(document), session.forms);
-    session.say_all(lines);
-    true
-}
-
-/// Returns the figures of the report of an image backup.
-fn image_totals(document: &Value) -> Totals {
-    let bytes = |key: &str| document[key].as_u64().unwrap_or(0);
-    Totals {
-        inspected: 1,
-        backed_up: 1,
-        bytes_inspected: bytes("bytes"),
-        // All data of an image qualifies for deduplication.
-        bytes_processed: bytes("bytes_after_dedup"),
-        ..totals(document)
-    }
 }
 
 #[cfg(test)]

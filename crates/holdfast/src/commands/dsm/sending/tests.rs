@@ -17,23 +17,6 @@ fn a_report_has_its_figures_and_failures() {
 }
 
 #[test]
-fn the_report_of_an_image_has_the_figures_of_its_transfer() {
-    let totals = image_totals(&json!({
-        "bytes": 4096, "data_bytes": 2048, "bytes_before_dedup": 1024, "bytes_after_dedup": 512,
-        "bytes_transferred": 256, "data_transfer_secs": 0.5, "elapsed_secs": 1.5,
-        "compressed_percent": 50.0,
-    }));
-    assert_eq!((totals.inspected, totals.backed_up, totals.failed), (1, 1, 0));
-    assert_eq!((totals.bytes_inspected, totals.bytes_processed), (4096, 512));
-    assert_eq!((totals.bytes_before_dedup, totals.bytes_after_dedup), (1024, 512));
-    let lines = session_report(&totals, Forms::default());
-    let has = |line: &str| lines.iter().any(|known| known == line);
-    assert!(has("Data transfer time:                        0.50 sec"), "{lines:?}");
-    assert!(has("Network data transfer rate:                0.50 KB/sec"), "{lines:?}");
-    assert!(has("Objects compressed by:                       50%"), "{lines:?}");
-}
-
-#[test]
 fn the_end_of_a_volume_has_the_words_that_scripts_look_for() {
     for (title, failed, is_incremental, expected) in [
         ("Incremental backup", 0, true, "Successful incremental backup of '/x'"),
