@@ -129,8 +129,14 @@ pub(crate) fn servers(server: &Server) -> Vec<serde_json::Value> {
     let outcome = server.try_admin(&["servers"]).expect(&[0, 8]);
     let code = outcome.code();
     let servers = outcome.json_lines();
-    let is_held = servers.iter().any(|server| !server["hold"].is_null());
-    assert_eq!(code == 8, is_held, "only a hold is told by the code: {servers:?}");
+    let is_impaired = |server: &serde_json::Value| {
+        !server["hold"].is_null()
+            || server["disk_errors"].as_u64() > Some(0)
+            || server["lacks_index"] == true
+            || server["refuses_data"] == true
+    };
+    let is_told = servers.iter().any(is_impaired);
+    assert_eq!(code == 8, is_told, "the code tells what the list shows: {servers:?}");
     servers
 }
 
