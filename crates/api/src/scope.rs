@@ -435,10 +435,11 @@ fn check_schedule(
 }
 
 /// Fails unless the caller may let any nodes do the work of the schedule `name`. Returns its owner.
-/// One that does not exist is the server's to refuse.
+/// A schedule that does not exist is the server's to refuse.
 fn check_work(desk: &Desk, caller: &Caller, name: &str) -> Answer<Option<OwnedBy>> {
-    let found = schedules::list(desk.store(), Some(name)).unwrap_or_default();
-    let Some(schedule) = found.first() else { return Ok(None) };
+    let all = schedules::readable(desk.store())?;
+    let found = all.iter().find(|one| one.row.name.eq_ignore_ascii_case(name));
+    let Some(schedule) = found else { return Ok(None) };
     check_reach(caller, &schedule.definition)?;
     Ok(Some(OwnedBy::of(schedule.owner)))
 }
