@@ -192,33 +192,29 @@ async fn run_checked(
     if let Some(reviewed) = reviewed {
         parts.extensions.insert(reviewed);
     }
-    let body = match permit {
-        Permit::Call => Body::from(body),
+    let mut body = Body::from(body);
+    match permit {
+        Permit::Call => {}
         Permit::Body(other) => {
             parts.headers.remove(header::CONTENT_LENGTH);
-            Body::from(other)
+            body = Body::from(other);
         }
         Permit::Sight(sight) => {
             parts.extensions.insert(sight);
-            Body::from(body)
         }
         Permit::Schedules(sight) => {
             parts.extensions.insert(sight);
-            Body::from(body)
         }
         Permit::Schedule(owner) => {
             parts.extensions.insert(owner);
-            Body::from(body)
         }
         Permit::Keys(sight) => {
             parts.extensions.insert(sight);
-            Body::from(body)
         }
         Permit::Key(found) => {
             parts.extensions.insert(found);
-            Body::from(body)
         }
-    };
+    }
     Ok(next.run(Request::from_parts(parts, body)).await)
 }
 

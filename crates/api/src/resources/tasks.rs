@@ -193,7 +193,7 @@ fn action(body: &StartBody) -> Answer<Action> {
     let has_volumes = !body.volumes.is_empty() || body.library.is_some();
     // A name without a library could be that of a pool.
     let is_on_one = work == Work::ReclaimVolumes && body.pool.is_none() && has_volumes;
-    if is_on_one && (body.volumes.is_empty() || body.library.is_none()) {
+    if is_on_one && body.library.is_none() {
         return Err(Problem::invalid("name one of the volumes, and its library"));
     }
     let takes_volumes = is_on_volumes || is_on_one;
