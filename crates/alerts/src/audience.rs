@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::Catalog;
+use catalog::{Catalog, Person};
 use model::{DomainId, NodeId, PersonId};
 use store::StoreError;
 use store::folder::AlertSettings;
@@ -54,8 +54,10 @@ pub(crate) fn audiences(
     catalog: &dyn Catalog,
     settings: &AlertSettings,
 ) -> Result<Vec<Audience>, StoreError> {
-    let tenants =
-        if settings.tenants && settings.mail.is_some() { tenants(catalog)? } else { Vec::new() };
+    let tenants = match settings.tenants && settings.mail.is_some() {
+        true => tenants(catalog, &catalog.people()?)?,
+        false => Vec::new(),
+    };
     Ok(group(settings, &tenants))
 }
 
@@ -75,9 +77,10 @@ pub(crate) fn owners(
             owned.entry(owner).or_default().insert(node);
         }
     }
-    let tenants = tenants(catalog)?;
+    let people = catalog.people()?;
+    let tenants = tenants(catalog, &people)?;
     let mut owners = Vec::new();
-    for person in catalog.people()? {
+    for person in people {
         let Some(mut nodes) = owned.remove(&person.id) else { continue };
         let is_own = |address: &String| address.eq_ignore_ascii_case(&person.mail);
         if person.locked || person.mail.is_empty() || staff.to.iter().any(is_own) {
@@ -96,8 +99,7 @@ pub(crate) fn owners(
     Ok(owners)
 }
 
-fn tenants(catalog: &dyn Catalog) -> Result<Vec<Tenant>, StoreError> {
-    let people = catalog.people()?;
+fn tenants(catalog: &dyn Catalog, people: &[Person]) -> Result<Vec<Tenant>, StoreError> {
     let mail_of = |id: PersonId| {
         let person = people.iter().find(|person| person.id == id && !person.locked)?;
         (!person.mail.is_empty()).then(|| person.mail.clone())

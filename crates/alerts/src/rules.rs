@@ -333,6 +333,9 @@ fn damage(packs: u64) -> Option<Finding> {
 /// Finds damage to the data of a node, for those who may hear of the node only.
 fn damage_of_node(node: &NodeFacts) -> Option<Finding> {
     let (name, versions) = (&node.name, node.lost_versions);
+    if versions == 0 {
+        return None;
+    }
     let versions_text = counted(versions, "stored version");
     let text = format!(
         "{versions_text} of node {name} cannot be restored as a whole, because data is damaged; a \
@@ -340,7 +343,7 @@ fn damage_of_node(node: &NodeFacts) -> Option<Finding> {
     );
     let finding = about(node, Kind::DamagedData, text);
     let object = format!("data of {name}");
-    (versions > 0).then_some(Finding { object, amount: Some(versions), ..finding })
+    Some(Finding { object, amount: Some(versions), ..finding })
 }
 
 fn copy(facts: &Facts, settings: &AlertSettings) -> Option<Finding> {

@@ -28,8 +28,8 @@ const USAGE_MICROS: i64 = 3_600_000_000;
 /// Number of days for which the space of each day and the record of each restore are kept: five
 /// years.
 const USAGE_DAYS: i64 = 5 * 366;
-/// Number of ended alerts that a digest looks through, and a notice to the people of a domain or an
-/// owner.
+/// Maximum number of ended alerts that are read for the digests, and for the notices to the people
+/// of domains and to owners.
 const OVER_MAX: usize = 1_000;
 
 /// Marks in the catalogue: the last finished backup that was examined, and the times of the last
@@ -309,7 +309,7 @@ fn tell_some(
     commit(store, &changes)
 }
 
-/// Facts of which notices to people who hear of some alerts are made.
+/// Facts for the notices to people who hear of some alerts only.
 struct NoticeRound<'a> {
     settings: &'a AlertSettings,
     host: &'a str,
