@@ -14,8 +14,9 @@
 //!    crash were never synced.
 //! 4. A pack that failed to sync takes no more quanta, and none of its unsynced places is served.
 //! 5. A pack leaves a pool only once it is whole and durable in another, or nothing names it.
-//! 6. A pool takes part in reads and writes only after its packs have been examined: no pack in it
-//!    waits for the end of a dead server's work, and none has the number of another pack.
+//! 6. A primary pool in a folder that is there at the start, or comes back, takes part in reads
+//!    and writes only after its packs have been examined: none waits for the end of a dead server's
+//!    work, and none is known to have the number of another pack.
 //!
 //! Locks: `refreshing` and `syncing` are taken before `state`. While `state` is held, only those
 //! methods of a storage are called whose comments allow it.

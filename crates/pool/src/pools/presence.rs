@@ -163,9 +163,7 @@ impl Pools {
             (state.unfinished(), namesakes::list(member, state.members.values()))
         };
         // Both this process and an earlier one have made a pack of this number.
-        let is_foreign =
-            |pack: &PackNumber, pool: &PoolId| *pool != member.id() && member.has(*pack);
-        let foreign = own.iter().filter(|(pack, pool)| is_foreign(pack, pool));
+        let foreign = own.iter().filter(|(pack, pool)| **pool != member.id() && member.has(**pack));
         let foreign: Vec<PackNumber> = foreign.map(|(pack, _)| *pack).collect();
         for pack in foreign {
             namesakes::set_aside(&*member.storage, pack);

@@ -325,7 +325,6 @@ fn accept_loss(store: &Store, check: &CatalogCheck) -> Result<(), StoreError> {
 fn next_number(store: &Store) -> Result<u64, StoreError> {
     let listed = all_numbers(&store.pools)?.numbers.last().map(|(number, _)| *number);
     notice(store, listed)?;
-    notice_parted(store)?;
     if let Some(hold) = known_copies::noticed(&*store.catalog)? {
         return Err(StoreError::conflict(hold.to_string()));
     }
@@ -338,8 +337,10 @@ fn next_number(store: &Store) -> Result<u64, StoreError> {
     Ok(last + 1)
 }
 
+/// Begins the hold if `newest`, the highest number of a copy in the pools, is that of a newer copy,
+/// or if two pools have different copies with one number.
 fn notice(store: &Store, newest: Option<u64>) -> Result<(), StoreError> {
-    let noticed = store.notice_newer_copy(newest).map(drop);
+    let noticed = store.notice_newer_copy(newest).and_then(|_| store.notice_parted_copies());
     noticed.map_err(|error| StoreError::away(model::chain(&error)))
 }
 
@@ -347,14 +348,7 @@ fn notice(store: &Store, newest: Option<u64>) -> Result<(), StoreError> {
 /// different copies with one number. A pool that was away may have such a copy.
 pub(crate) fn notice_strange(store: &Store) -> Result<(), StoreError> {
     let newest = numbers(&store.pools).last().map(|(number, _)| *number);
-    notice(store, newest)?;
-    notice_parted(store)
-}
-
-fn notice_parted(store: &Store) -> Result<(), StoreError> {
-    store
-        .notice_parted_copies()
-        .map_err(|error| StoreError::away(model::chain(&error)))
+    notice(store, newest)
 }
 
 /// Result of a comparison of the copies in the pools.
