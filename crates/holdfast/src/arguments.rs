@@ -218,9 +218,10 @@ fn first_paragraph(text: &str) -> String {
 /// object that stands after its act, what the word of another program means, the command of the
 /// group that another word for the same act names, the group itself if it lists, the command of the
 /// group that has the word as its plural, otherwise commands of this name elsewhere, the commands
-/// that the word abbreviates, or the one to which it, its act or its singular is similar. The last
-/// are commands elsewhere of which the word is the plural or the beginning, or to which it is
-/// similar. `after` has the words after the unknown one.
+/// that the word abbreviates, or the one to which it, its act or its singular is similar. Then come
+/// commands elsewhere of which the word is the plural or the beginning, or to which it is similar,
+/// and last the advice that an object comes before its act. `after` has the words after the unknown
+/// one.
 fn command_meant(
     word: &str,
     whole: &clap::Command,

@@ -30,8 +30,13 @@ pub fn meant<'a>(word: &str, names: &[&'a str]) -> Vec<&'a str> {
 /// Returns the question for those of `names` that the unknown `word` means, as in `did you mean
 /// 'backup'?`; `None` if it is like none.
 pub fn question(word: &str, names: &[&str]) -> Option<String> {
-    let meant: Vec<String> = meant(word, names).iter().map(|name| format!("'{name}'")).collect();
-    (!meant.is_empty()).then(|| format!("did you mean {}?", meant.join(" or ")))
+    question_for(&meant(word, names))
+}
+
+/// Returns the question for the names that are meant; `None` if there are none.
+pub fn question_for(meant: &[&str]) -> Option<String> {
+    let quoted: Vec<String> = meant.iter().map(|name| format!("'{name}'")).collect();
+    (!quoted.is_empty()).then(|| format!("did you mean {}?", quoted.join(" or ")))
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use super::words::{self, NAME};
 
 /// Group of the commands of administrators.
 const ADMINISTRATION: &str = "holdfast admin";
-/// Minimum length of the beginning of a command elsewhere.
+/// Minimum length of the beginning of an act, of an option, or of a command elsewhere.
 pub(super) const BEGINNING_BYTES_MIN: usize = 3;
-/// Minimum length of a word that is similar to a command elsewhere.
+/// Minimum length of a word that is similar to an act, or to a command elsewhere.
 pub(super) const SIMILAR_BYTES_MIN: usize = 4;
 /// Name of the commands that list the objects of their group.
 pub(super) const LIST: &str = "list";
@@ -73,12 +73,15 @@ pub(super) fn object_missing(
     whole: &clap::Command,
     (named, group): (&str, &clap::Command),
 ) -> Option<String> {
-    let group = if named == NAME { whole.find_subcommand("admin")? } else { group };
+    let group = match named {
+        NAME => whole.find_subcommand("admin")?,
+        ADMINISTRATION => group,
+        _ => return None,
+    };
     let line = |inner: &clap::Command| {
         Some(format!("{ADMINISTRATION} {} {}", inner.get_name(), same_act(word, inner)?))
     };
-    let is_of_objects = named == NAME || named == ADMINISTRATION;
-    let example = group.get_subcommands().find_map(line).filter(|_| is_of_objects)?;
+    let example = group.get_subcommands().find_map(line)?;
     Some(format!("the object comes before the act, as in '{example}'"))
 }
 

@@ -138,11 +138,7 @@ const SERVER_END: &str =
 
 /// Returns the command that has the object of another program of which `word` is the beginning.
 pub(super) fn object_meant(word: &str) -> Option<&'static str> {
-    let mut meant = FOREIGN_OBJECTS.iter().filter(|(object, _)| object.starts_with(word));
-    match (meant.next(), meant.next()) {
-        (Some((_, only)), None) => Some(*only),
-        _ => None,
-    }
+    beside_only(FOREIGN_OBJECTS, word)
 }
 
 /// Returns the command line for a query after the command `after` that asks for the object of which
@@ -152,7 +148,12 @@ pub(super) fn query_meant(after: &str, word: &str) -> Option<&'static str> {
     if word.len() < OBJECT_BYTES_MIN {
         return None;
     }
-    let mut meant = queries.objects.iter().filter(|(object, _)| object.starts_with(word));
+    beside_only(queries.objects, word)
+}
+
+/// Returns the command line beside the only one of `objects` that begins with `word`.
+fn beside_only(objects: &[(&'static str, &'static str)], word: &str) -> Option<&'static str> {
+    let mut meant = objects.iter().filter(|(object, _)| object.starts_with(word));
     match (meant.next(), meant.next()) {
         (Some((_, only)), None) => Some(*only),
         _ => None,

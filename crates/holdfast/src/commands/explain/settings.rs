@@ -64,8 +64,7 @@ pub(in crate::commands) fn option_question(name: &str) -> Option<String> {
         1..=NAMED_MAX => longer,
         _ => spelling::similar(name, &names).into_iter().collect(),
     };
-    let meant: Vec<String> = meant.iter().map(|meant| format!("'{meant}'")).collect();
-    (!meant.is_empty()).then(|| format!("did you mean {}?", meant.join(" or ")))
+    spelling::question_for(&meant)
 }
 
 /// Returns the message for an option that does not exist.
