@@ -168,10 +168,7 @@ impl Admin {
         definition: &Definition,
         is_new: bool,
     ) -> Result<Schedule, ClientError> {
-        let definition = encode(definition)?;
-        let (name, domain) = (name.to_owned(), String::new());
-        let request = proto::PutScheduleRequest { name, definition, is_new, domain };
-        schedule(self.call(async |server| server.put_schedule(request).await)?)
+        self.put_schedule_of("", name, definition, is_new)
     }
 
     /// Adds a schedule that belongs to a domain.
@@ -181,9 +178,20 @@ impl Admin {
         name: &str,
         definition: &Definition,
     ) -> Result<Schedule, ClientError> {
+        self.put_schedule_of(domain, name, definition, true)
+    }
+
+    /// Adds a schedule of a domain, or changes one. An empty `domain` is none.
+    fn put_schedule_of(
+        &mut self,
+        domain: &str,
+        name: &str,
+        definition: &Definition,
+        is_new: bool,
+    ) -> Result<Schedule, ClientError> {
         let definition = encode(definition)?;
         let (name, domain) = (name.to_owned(), domain.to_owned());
-        let request = proto::PutScheduleRequest { name, definition, is_new: true, domain };
+        let request = proto::PutScheduleRequest { name, definition, is_new, domain };
         schedule(self.call(async |server| server.put_schedule(request).await)?)
     }
 

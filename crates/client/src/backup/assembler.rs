@@ -123,7 +123,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Returns the reference to a chunk of `bytes` bytes that the server has, or gets in this
-    /// session.
+    /// session, and counts its data as known.
     fn find(&self, digest: ChunkDigest, bytes: usize) -> Option<ChunkRef> {
         if !(self.trusts_grants && self.treatment.deduplicates) {
             return None;

@@ -12,7 +12,7 @@ use crate::image::{ImageLayout, UnreadableRange};
 
 /// Maximum number of bytes that are read at once. A multiple of the length of a chunk.
 const READ_BYTES: usize = 1 << 20;
-/// Alignment of reads that bypass the page cache, in memory and on the device.
+/// Alignment on the device of reads that bypass the page cache.
 const ALIGNMENT: u64 = 4096;
 /// Two runs with at most this many bytes between them are read at once.
 const GAP_BYTES: u64 = 64 << 10;

@@ -368,12 +368,13 @@ fn put(
         context.output.text(&runs_text(&runs, &definition.zone));
     }
     let schedule = match domain {
-        Some(domain) => admin.add_schedule_of(domain, name, definition)?,
+        Some(domain) => {
+            let schedule = admin.add_schedule_of(domain, name, definition)?;
+            check_domain(&schedule)?;
+            schedule
+        }
         None => admin.put_schedule(name, definition, is_new)?,
     };
-    if domain.is_some() {
-        check_domain(&schedule)?;
-    }
     let verb = if is_new { "defined" } else { "changed" };
     let mut text = format!("Schedule {} is {verb}.", schedule.name);
     if is_new && definition.place() == Place::Node {
