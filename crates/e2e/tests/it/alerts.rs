@@ -367,9 +367,7 @@ fn an_owner_hears_of_the_own_nodes_only() {
         watched.server.admin(&["node", "add", name, "--domain", "LAB"]);
     }
     let system = watched.person("sybil", "system");
-    system
-        .patch("/v1/nodes/node-of-otto", &json!({ "owner": "otto" }))
-        .expect(200);
+    system.patch("/v1/nodes/node-of-otto", &json!({ "owner": "otto" })).expect(200);
     watched.server.travel("27h");
     let sent = mail.wait_for(|mail| is_to(mail, "otto@example.org"));
     assert!(says(&sent, "node-of-otto") && !says(&sent, "node-of-nobody"), "{sent}");
