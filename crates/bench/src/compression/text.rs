@@ -474,6 +474,7 @@ pub(super) fn document(contest: &Results, alone: Option<&alone::Results>) -> Val
         .collect();
     json!({
         "gpu": contest.gpu.as_ref().ok(),
+        "gpu_missing_reason": contest.gpu.as_ref().err(),
         "load_before": contest.load_before,
         "load_after": contest.load_after,
         "auto_to_best_worst": contest.worst().map(|(_, share)| share),
@@ -606,6 +607,17 @@ mod tests {
         let text = gpu_alone(&results(vec![stage(21e9, 4.0)]));
         assert!(text.contains("at their ratio or better: reached\n"), "{text}");
         assert!(scaling(&results(Vec::new())).contains("threads: 16, MB/s"));
+    }
+
+    #[test]
+    fn the_document_names_the_gpu_or_says_why_there_is_none() {
+        let of = |gpu| document(&results(gpu, Vec::new()), None);
+        let without = of(Err("no driver".to_owned()));
+        assert_eq!(without["gpu"], Value::Null);
+        assert_eq!(without["gpu_missing_reason"], "no driver");
+        let with = of(Ok("NVIDIA X".to_owned()));
+        assert_eq!(with["gpu"], "NVIDIA X");
+        assert_eq!(with["gpu_missing_reason"], Value::Null);
     }
 
     #[test]
