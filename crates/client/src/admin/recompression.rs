@@ -12,16 +12,18 @@ pub struct RecompressionEffect {
     /// counts.
     pub before_bytes: u64,
     pub after_bytes: u64,
+    /// Bytes that a GPU of the server has compressed, before compression.
+    pub gpu_bytes: u64,
 }
 
 impl From<proto::RecompressionEffect> for RecompressionEffect {
     fn from(message: proto::RecompressionEffect) -> Self {
-        let proto::RecompressionEffect { effort, before_bytes, after_bytes } = message;
+        let proto::RecompressionEffect { effort, before_bytes, after_bytes, gpu_bytes } = message;
         let effort = match effort.unwrap_or_default().level {
             0 => Recompression::STANDARD.to_string(),
             level => level.to_string(),
         };
-        Self { effort, before_bytes, after_bytes }
+        Self { effort, before_bytes, after_bytes, gpu_bytes }
     }
 }
 

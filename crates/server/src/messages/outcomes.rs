@@ -117,7 +117,7 @@ pub(crate) fn reclamation(outcome: &reclaim::Outcome, is_last: bool) -> proto::R
 }
 
 fn recompression(effect: reclaim::RecompressionEffect) -> proto::RecompressionEffect {
-    let reclaim::RecompressionEffect { effort, before_bytes, after_bytes } = effect;
+    let reclaim::RecompressionEffect { effort, before_bytes, after_bytes, gpu_bytes } = effect;
     let effort = Some(proto::Recompression { level: effort.level().unwrap_or(0) });
-    proto::RecompressionEffect { effort, before_bytes, after_bytes }
+    proto::RecompressionEffect { effort, before_bytes, after_bytes, gpu_bytes }
 }

@@ -142,7 +142,8 @@ pub struct Config {
     #[serde(default = "default_shared_chunk_bytes_min", deserialize_with = "chunk_length")]
     #[schemars(extend("x-unit" = "bytes"))]
     pub shared_chunk_bytes_min: u32,
-    /// True to let an NVIDIA GPU check the data in audits. Without a GPU that works, threads do.
+    /// True to let an NVIDIA GPU check the data in audits, and compress data anew at level 1.
+    /// Without a GPU that works, threads do.
     #[serde(default)]
     pub gpu: bool,
     /// File of nvCOMP, by which an NVIDIA GPU works.

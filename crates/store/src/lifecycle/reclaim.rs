@@ -85,11 +85,13 @@ pub struct RecompressionEffect {
     pub before_bytes: u64,
     /// Size of the records after the run.
     pub after_bytes: u64,
+    /// Bytes that a GPU has compressed, before compression.
+    pub gpu_bytes: u64,
 }
 
 impl RecompressionEffect {
     pub(crate) fn new(effort: Recompression) -> Self {
-        Self { effort, before_bytes: 0, after_bytes: 0 }
+        Self { effort, before_bytes: 0, after_bytes: 0, gpu_bytes: 0 }
     }
 }
 
@@ -172,7 +174,11 @@ fn record_event(store: &Store, outcome: &Outcome) -> Result<(), StoreError> {
     }
     let recompressed = outcome.recompression.map(|effect| {
         let (before, after) = (effect.before_bytes, counted(effect.after_bytes, "byte"));
-        format!("; recompression ({}): {before} to {after}", effect.effort)
+        let by_gpu = match effect.gpu_bytes {
+            0 => String::new(),
+            bytes => format!(", {} of data by a GPU", counted(bytes, "byte")),
+        };
+        format!("; recompression ({}): {before} to {after}{by_gpu}", effect.effort)
     });
     let details = format!(
         "{} of {} removed, {} written again{}",
@@ -488,6 +494,7 @@ impl Round<'_> {
         if let Some(recompression) = &mut self.outcome.recompression {
             recompression.before_bytes += sizes.before_bytes;
             recompression.after_bytes += sizes.after_bytes;
+            recompression.gpu_bytes += sizes.gpu_bytes;
         }
         self.made.extend(moved.values().map(|place| place.pack()));
         // A pack with an unreadable chunk stays, because another copy of it may be undamaged.

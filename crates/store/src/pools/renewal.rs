@@ -64,6 +64,7 @@ pub fn drain_anew(
         let round = reclaim::replace(store, &packs, effort, &mut goes_on)?;
         effect.before_bytes += round.effect.before_bytes;
         effect.after_bytes += round.effect.after_bytes;
+        effect.gpu_bytes += round.effect.gpu_bytes;
         outcome.recompression = Some(effect);
         // Pages name the new packs even if no old pack was replaced.
         if !round.made.is_empty() {

@@ -268,6 +268,40 @@ fn a_library_of_another_version_is_named_with_its_version() {
     check_unusable(&old, "is nvCOMP 4.2; version 6 is needed");
 }
 
+/// The node has sent the data as it is. The server makes it smaller with and without the GPU.
+#[test]
+fn data_is_compressed_anew_whatever_becomes_of_the_gpu() {
+    let content = data(8, 24 << 20);
+    for (driver, is_by_gpu, says) in [
+        (&["RESET_AFTER=2"][..], false, "the GPU has failed; threads compress data anew"),
+        (&[][..], true, "a GPU compresses data anew"),
+    ] {
+        let Imitation { mut scene, folder } = Imitation::new(driver, &[]);
+        scene.keep_only_active();
+        fs::write(scene.tree.join("data"), &content).unwrap();
+        fs::write(scene.tree.join("gone"), Random::new(9, b"gone").bytes(8 << 20)).unwrap();
+        scene.node.backup(&scene.tree, &["--compression", "none"]).expect(&[0]);
+        allow_gpu(&scene, &format!("nvcomp = \"{}\"", folder.join("libnvcomp.so").display()));
+        scene
+            .server
+            .set_environment(&[&format!("LD_LIBRARY_PATH={}", folder.display())]);
+        // Only sealed packs are reclaimed. A restart seals them.
+        scene.server.restart();
+        fs::remove_file(scene.tree.join("gone")).unwrap();
+        scene.node.backup(&scene.tree, &["--confirm"]).expect(&[0]);
+        scene.server.admin(&["expire"]);
+        let words = ["reclaim", "--dead-percent", "10", "--recompress", "1"];
+        let done = scene.server.admin(&words);
+        let count = |key: &str| done["recompression"][key].as_u64().unwrap();
+        assert!(count("bytes_after") < count("bytes_before") / 2, "{done}");
+        assert_eq!(count("gpu_bytes") > 0, is_by_gpu, "{done}");
+        let restored = scene.restore("out", &[]).join("data");
+        assert!(fs::read(restored).unwrap() == content, "{driver:?}");
+        let log = scene.server.terminate().expect(&[0]);
+        assert!(log.messages().iter().any(|line| line.contains(says)), "{log}");
+    }
+}
+
 /// The imitation opens no data. Threads open it, and the log of the server says why.
 #[test]
 fn an_audit_finds_the_same_if_its_gpu_fails() {

@@ -212,6 +212,7 @@ mod tests {
             effort: effort.to_owned(),
             before_bytes: 3 << 20,
             after_bytes: 2 << 20,
+            gpu_bytes: 0,
         };
         let recompression = Some(effect("19"));
         let outcome = Reclamation { packs_rewritten: 1, recompression, ..Reclamation::default() };
@@ -219,8 +220,12 @@ mod tests {
         assert!(text(&outcome, false).contains(line), "{}", text(&outcome, false));
         let standard = recompression::text(&effect("standard"));
         assert!(standard.starts_with("Records compressed with the standard effort: "));
+        let by_gpu = RecompressionEffect { gpu_bytes: 8 << 20, ..effect("1") };
+        let line = "3.00 MB before, 2.00 MB after; a GPU compressed 8.00 MB of data.\n";
+        assert!(recompression::text(&by_gpu).ends_with(line), "{}", recompression::text(&by_gpu));
         let json = serde_json::to_value(OutcomeDocument::new(&outcome, false)).expect("encodes");
         assert_eq!(json["recompression"]["effort"], "19");
         assert_eq!(json["recompression"]["bytes_before"], 3 << 20);
+        assert_eq!(json["recompression"]["gpu_bytes"], 0);
     }
 }

@@ -45,8 +45,12 @@ pub(super) fn text(effect: &RecompressionEffect) -> String {
         "standard" => "with the standard effort".to_owned(),
         level => format!("at level {level}"),
     };
+    let by_gpu = match effect.gpu_bytes {
+        0 => String::new(),
+        bytes => format!("; a GPU compressed {} of data", quantity::bytes_with_unit(bytes)),
+    };
     format!(
-        "Records compressed {effort}: {} before, {} after.\n",
+        "Records compressed {effort}: {} before, {} after{by_gpu}.\n",
         quantity::bytes_with_unit(effect.before_bytes),
         quantity::bytes_with_unit(effect.after_bytes),
     )
@@ -58,12 +62,15 @@ pub(super) struct EffectDocument<'a> {
     effort: &'a str,
     bytes_before: u64,
     bytes_after: u64,
+    /// Bytes that a GPU has compressed, before compression.
+    gpu_bytes: u64,
 }
 
 impl<'a> EffectDocument<'a> {
     pub(super) fn new(effect: &'a RecompressionEffect) -> Self {
-        let RecompressionEffect { effort, before_bytes, after_bytes } = effect;
-        Self { effort, bytes_before: *before_bytes, bytes_after: *after_bytes }
+        let RecompressionEffect { effort, before_bytes, after_bytes, gpu_bytes } = effect;
+        let (bytes_before, bytes_after) = (*before_bytes, *after_bytes);
+        Self { effort, bytes_before, bytes_after, gpu_bytes: *gpu_bytes }
     }
 }
 
@@ -74,7 +81,8 @@ mod tests {
 
     #[test]
     fn a_server_that_ignores_the_effort_is_a_warning() {
-        let effect = RecompressionEffect { effort: "9".into(), before_bytes: 0, after_bytes: 0 };
+        let (effort, before_bytes, after_bytes, gpu_bytes) = ("9".to_owned(), 0, 0, 0);
+        let effect = RecompressionEffect { effort, before_bytes, after_bytes, gpu_bytes };
         let effort = Recompression::of_level(9).ok();
         let code = |code, effort, effects: &[Option<&RecompressionEffect>]| {
             let mut check = EffortCheck::new(effort);

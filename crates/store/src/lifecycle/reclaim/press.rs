@@ -1,9 +1,18 @@
-//! Compressing the quanta of a batch in several threads.
+//! Compressing the quanta of a batch in several threads, or by a GPU.
+//!
+//! A GPU has one strength, about that of level 1. So it does the work of this level, and of no
+//! other one. What it leaves undone is left to the threads.
 
 use std::io;
+use std::path::Path;
 
-use chunk::{Compression, Compressor, Decompressor, RawQuantum};
+use chunk::{
+    BatchCompressor, Compression, Compressor, Decompressor, RawQuantum, Remainder, compress_by,
+};
+use gpu::{Gpu, Settings};
 use sys::lock::Mutex;
+
+use crate::folder::Config;
 
 /// Maximum number of threads.
 const THREADS_MAX: usize = 64;
@@ -14,12 +23,20 @@ const MEMORY_PARTS: u64 = 4;
 /// Number of quanta in a batch for each thread, so that a thread with quanta that are compressed
 /// fast takes another one meanwhile.
 const QUANTA_PER_THREAD: usize = 2;
+/// The compression that a GPU can do.
+const OF_GPU: Compression = Compression::Level(1);
+/// Division of the work of a GPU: one large batch, because a GPU takes as long for a small one.
+const ON_GPU: Settings = Settings { piece_bytes: 256 << 10, quanta: 64, lanes: 1 };
 
 /// Workers that compress with one effort, one for each thread.
 pub(super) struct Press {
     compression: Compression,
     workers: Vec<Worker>,
     threads_max: usize,
+    /// A GPU, which reads back what it has compressed; `None` once it has failed.
+    gpu: Option<Box<dyn BatchCompressor>>,
+    /// Bytes that the GPU has compressed, before compression.
+    pub(super) gpu_bytes: u64,
 }
 
 /// A compressor that reads back what it has compressed.
@@ -48,6 +65,27 @@ impl Worker {
     }
 }
 
+/// Opens the GPU, if the configuration allows one and a GPU can do `compression`.
+pub(super) fn open_gpu(
+    config: &Config,
+    compression: Compression,
+) -> Option<Box<dyn BatchCompressor>> {
+    if !config.gpu || compression != OF_GPU {
+        return None;
+    }
+    match Gpu::open(config.nvcomp.as_deref().map(Path::as_os_str), ON_GPU) {
+        Ok(gpu) => {
+            tracing::info!(gpu = gpu.device_name(), "a GPU compresses data anew");
+            Some(Box::new(gpu))
+        }
+        Err(error) => {
+            let error = error.to_string();
+            tracing::warn!(error, "no GPU compresses data anew; threads do");
+            None
+        }
+    }
+}
+
 /// Returns the number of threads on a machine with so much available memory, if it is known.
 fn threads_max(processors: usize, available_bytes: Option<u64>) -> usize {
     let room = available_bytes.map_or(u64::MAX, |bytes| bytes / MEMORY_PARTS / THREAD_BYTES);
@@ -56,28 +94,36 @@ fn threads_max(processors: usize, available_bytes: Option<u64>) -> usize {
 }
 
 impl Press {
-    /// Makes a press with a thread for each processor, as far as there is memory. Fails if there is
-    /// no memory for zstd.
-    pub(super) fn new(compression: Compression) -> io::Result<Self> {
+    /// Makes a press with a thread for each processor, as far as there is memory, and with `gpu`.
+    /// Fails if there is no memory for zstd.
+    pub(super) fn new(
+        compression: Compression,
+        gpu: Option<Box<dyn BatchCompressor>>,
+    ) -> io::Result<Self> {
         let (processors, available) = (sys::process::processors(), sys::process::available_bytes());
         let threads_max = threads_max(processors, available);
-        Ok(Self { compression, workers: vec![Worker::new(compression)?], threads_max })
+        let workers = vec![Worker::new(compression)?];
+        Ok(Self { compression, workers, threads_max, gpu, gpu_bytes: 0 })
     }
 
     /// Returns the number of quanta in a full batch. A batch of more quanta only takes more memory.
     pub(super) fn batch_quanta(&self) -> usize {
-        self.threads_max * QUANTA_PER_THREAD
+        let of_gpu = self.gpu.as_deref().map_or(0, BatchCompressor::quanta_max);
+        of_gpu.max(self.threads_max * QUANTA_PER_THREAD)
     }
 
     /// Returns the records of `quanta`, in the same order. The old data is removed afterwards, so
     /// each record is read back: a quantum has none if its record does not give it back.
     pub(super) fn encode(&mut self, quanta: &[&RawQuantum]) -> io::Result<Vec<Option<Vec<u8>>>> {
-        let threads = self.threads_max.min(quanta.len());
+        let mut records: Vec<Option<Vec<u8>>> = vec![None; quanta.len()];
+        self.encode_by_gpu(quanta, &mut records);
+        let undone = records.iter().filter(|record| record.is_none()).count();
+        let threads = self.threads_max.min(undone);
         while self.workers.len() < threads {
             self.workers.push(Worker::new(self.compression)?);
         }
-        let mut records = vec![None; quanta.len()];
-        let queue = Mutex::new(quanta.iter().zip(&mut records));
+        let undone = quanta.iter().zip(&mut records).filter(|(_, record)| record.is_none());
+        let queue = Mutex::new(undone);
         let work = |worker: &mut Worker| {
             loop {
                 let next = queue.lock().next();
@@ -92,11 +138,63 @@ impl Press {
         });
         Ok(records)
     }
+
+    /// Fills in the records of the quanta that the GPU compresses. Once it has failed, it gets no
+    /// more.
+    fn encode_by_gpu(&mut self, quanta: &[&RawQuantum], records: &mut [Option<Vec<u8>>]) {
+        let Some(gpu) = self.gpu.as_deref() else { return };
+        let most = gpu.quanta_max();
+        for (batch, records) in quanta.chunks(most).zip(records.chunks_mut(most)) {
+            let gpu_bytes = &mut self.gpu_bytes;
+            let Remainder { reason, .. } = compress_by(gpu, batch, &mut |number, record| {
+                *gpu_bytes += batch[number].data().len() as u64;
+                records[number] = Some(record);
+            });
+            if let Some(error) = reason {
+                let error = error.to_string();
+                tracing::warn!(error, "the GPU has failed; threads compress data anew");
+                self.gpu = None;
+                return;
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use chunk::{Estimate, record};
+
     use super::*;
+
+    /// A GPU that stores so many quanta as they are, and then fails.
+    struct MortalGpu(AtomicUsize);
+
+    impl BatchCompressor for MortalGpu {
+        fn estimate(&self) -> Estimate {
+            Estimate { bytes_per_sec: 1e9, ratio: 1.0 }
+        }
+
+        fn quanta_max(&self) -> usize {
+            4
+        }
+
+        fn compress(
+            &self,
+            batch: &[&RawQuantum],
+            done: &mut dyn FnMut(usize, Vec<u8>),
+        ) -> io::Result<()> {
+            for (number, quantum) in batch.iter().enumerate() {
+                if self.0.load(Relaxed) == 0 {
+                    return Err(io::Error::other("it was reset"));
+                }
+                self.0.fetch_sub(1, Relaxed);
+                done(number, record::of(quantum, None));
+            }
+            Ok(())
+        }
+    }
 
     fn quantum(number: u8) -> RawQuantum {
         let mut quantum = RawQuantum::default();
@@ -125,7 +223,7 @@ mod tests {
     #[test]
     fn records_come_in_the_order_of_the_quanta() {
         let quanta: Vec<RawQuantum> = (0..100).map(quantum).collect();
-        let mut press = Press::new(Compression::Level(1)).expect("a context");
+        let mut press = Press::new(Compression::Level(1), None).expect("a context");
         assert!(press.batch_quanta() >= QUANTA_PER_THREAD);
         let records = press.encode(&quanta.iter().collect::<Vec<_>>()).expect("contexts");
         let mut decompressor = Decompressor::new().expect("a context");
@@ -134,5 +232,28 @@ mod tests {
             assert_eq!(decompressor.decode(record).as_ref(), Ok(quantum));
         }
         assert!(press.encode(&[]).expect("contexts").is_empty());
+    }
+
+    #[test]
+    fn threads_compress_what_a_gpu_leaves_undone() {
+        let quanta: Vec<RawQuantum> = (100..110).map(quantum).collect();
+        let quanta: Vec<&RawQuantum> = quanta.iter().collect();
+        let gpu = MortalGpu(AtomicUsize::new(6));
+        let mut press = Press::new(OF_GPU, Some(Box::new(gpu))).expect("a context");
+        assert!(press.batch_quanta() >= 4);
+        let mut decompressor = Decompressor::new().expect("a context");
+        // The GPU fails in its second batch, and gets nothing afterwards.
+        for of_gpu in [6, 0] {
+            let records = press.encode(&quanta).expect("contexts");
+            let records: Vec<Vec<u8>> = records.into_iter().flatten().collect();
+            assert_eq!(records.len(), quanta.len());
+            for (number, (record, quantum)) in records.iter().zip(&quanta).enumerate() {
+                assert_eq!(decompressor.decode(record).as_ref(), Ok(*quantum));
+                let is_stored = record.len() > quantum.data().len();
+                assert_eq!(is_stored, number < of_gpu, "{number}");
+            }
+            let bytes = quanta[..6].iter().map(|quantum| quantum.data().len() as u64).sum::<u64>();
+            assert_eq!(press.gpu_bytes, bytes);
+        }
     }
 }

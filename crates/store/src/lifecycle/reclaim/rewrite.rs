@@ -2,8 +2,9 @@
 //! and appended to new packs.
 //!
 //! ```text
-//!   take --> open draft --full--> batch of drafts --full--> compressed in all threads at once
-//!    |                              ^                         |
+//!   take --> open draft --full--> batch of drafts --full--> compressed in all threads at once,
+//!    |                              ^                         or by a GPU
+//!    |                              |                         |
 //!    +--quantum that stays whole----+                         v
 //!       (recompression only)                       appended in the order of the batch
 //! ```
@@ -23,7 +24,7 @@ use format::pack::{QuantumEntry, Table};
 use model::{ChunkDigest, NodeId, PackNumber, Place, QUANTUM_BYTES_MAX};
 use pool::Filler;
 
-use super::press::Press;
+use super::press::{Press, open_gpu};
 use crate::error::StoreError;
 use crate::lifecycle::named_chunks::NamedChunks;
 use crate::store::{DOMAIN, Store};
@@ -67,6 +68,8 @@ pub(super) struct RecordSizes {
     /// counts.
     pub(super) before_bytes: u64,
     pub(super) after_bytes: u64,
+    /// Bytes that a GPU has compressed, before compression.
+    pub(super) gpu_bytes: u64,
 }
 
 /// Writer that writes chunks again, in the order in which it takes them.
@@ -129,7 +132,8 @@ impl<'a> Rewrite<'a> {
             store,
             named,
             decompressor: Decompressor::new().map_err(no_context)?,
-            press: Press::new(compression).map_err(no_context)?,
+            press: Press::new(compression, open_gpu(&store.config, compression))
+                .map_err(no_context)?,
             is_recompression: recompression.is_some(),
             source: None,
             open: Draft::default(),
@@ -322,6 +326,7 @@ impl<'a> Rewrite<'a> {
         });
         let shares = u64::try_from(shares.sum::<u128>()).unwrap_or(u64::MAX);
         self.sizes.before_bytes += shares;
+        self.sizes.gpu_bytes = self.press.gpu_bytes;
         Ok(self.sizes)
     }
 }
