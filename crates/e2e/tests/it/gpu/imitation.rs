@@ -210,18 +210,22 @@ fn an_image_comes_back_whatever_becomes_of_the_gpu() {
     }
 }
 
-/// Checks that threads do all the work, and that the only line about the GPU has `text`.
+/// Checks that threads do all the work, and that the only line about the GPU has `text`, also for a
+/// reader of details.
 #[track_caller]
 fn check_unusable(imitation: &Imitation, text: &str) {
     let scene = &imitation.scene;
-    let content = data(4, 4 << 20);
-    fs::write(scene.tree.join("data"), &content).unwrap();
-    let backup = imitation.back_up(&["backup", scene.tree.to_str().unwrap()], None);
-    assert!(backup.said.len() == 1 && backup.said[0].contains(text), "{backup:?}");
-    assert!(backup.said[0].contains("no GPU compresses; threads do"), "{backup:?}");
-    assert_eq!(backup.compressors, ["threads"], "{backup:?}");
-    let restored = scene.restore("out", &[]).join("data");
-    assert!(fs::read(restored).unwrap() == content, "{text}");
+    for (seed, options) in [(4, &["-v"][..]), (9, &[][..])] {
+        let content = data(seed, 4 << 20);
+        fs::write(scene.tree.join("data"), &content).unwrap();
+        let words = ["backup", scene.tree.to_str().unwrap()];
+        let backup = imitation.back_up(&[&words[..], options].concat(), None);
+        assert!(backup.said.len() == 1 && backup.said[0].contains(text), "{backup:?}");
+        assert!(backup.said[0].contains("no GPU compresses; threads do"), "{backup:?}");
+        assert_eq!(backup.compressors, ["threads"], "{backup:?}");
+        let restored = scene.restore(&format!("out-{seed}"), &[]).join("data");
+        assert!(fs::read(restored).unwrap() == content, "{text}");
+    }
 }
 
 #[test]
