@@ -279,6 +279,7 @@ mod tests {
     /// Accelerator of batches that do some quanta, a number for each batch, and then fail.
     struct FitfulGpu {
         quanta: Vec<usize>,
+        is_backward: bool,
         batches: AtomicUsize,
         /// Number of quanta that it has compressed.
         done: AtomicUsize,
@@ -299,10 +300,15 @@ mod tests {
             done: &mut dyn FnMut(usize, Vec<u8>),
         ) -> io::Result<()> {
             let quanta = self.quanta[self.batches.fetch_add(1, Relaxed)];
-            Faulty { quanta }.compress(batch, &mut |number, record| {
-                self.done.fetch_add(1, Relaxed);
-                done(number, record);
-            })
+            let mut records = Vec::new();
+            let outcome = Faulty { quanta }
+                .compress(batch, &mut |number, record| records.push((number, record)));
+            if self.is_backward {
+                records.reverse();
+            }
+            self.done.fetch_add(records.len(), Relaxed);
+            records.into_iter().for_each(|(number, record)| done(number, record));
+            outcome
         }
     }
 
@@ -321,15 +327,17 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Whichever batches of a session fail, in whichever lane, each quantum goes out once with
-        /// its data, and the later batches are compressed too.
+        /// Whichever batches of a session fail, in whichever lane and order, each quantum goes out
+        /// once with its data, and the later batches are compressed too.
         #[test]
         fn batches_that_fail_lose_nothing_of_any_batch(
             quanta in prop::collection::vec(0..=BATCH, 3..=6),
             lanes in 1..=3_usize,
+            is_backward in any::<bool>(),
         ) {
             let (batches, fails) = (quanta.len(), quanta.iter().any(|quanta| *quanta < BATCH));
-            let gpu = FitfulGpu { quanta, batches: AtomicUsize::new(0), done: AtomicUsize::new(0) };
+            let (batches_begun, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let gpu = FitfulGpu { quanta, is_backward, batches: batches_begun, done };
             let (fill, queue) = bounded(batches * BATCH);
             let count = (batches * BATCH) as u64;
             (0..count).for_each(|number| fill.send(full(number)).expect("room"));
