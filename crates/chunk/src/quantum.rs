@@ -376,9 +376,14 @@ mod tests {
             .for_each(|chunk| _ = quantum.push(chunk));
         let frame = |data| zstd::bulk::compress(data, 1).expect("room");
         let (one, two) = quantum.data().split_at(3500);
-        let record = record::of(&quantum, Some(&[frame(one), frame(two)].concat()));
-        let opened = Decompressor::new().expect("a context").decode(&record);
-        assert_eq!(opened.as_ref(), Ok(&quantum));
+        let (nothing, one_frame, two_frame) = (frame(b""), frame(one), frame(two));
+        for frames in [&[&one_frame, &two_frame][..], &[&nothing, &one_frame, &nothing, &two_frame]]
+        {
+            let payload: Vec<u8> = frames.iter().copied().flatten().copied().collect();
+            let record = record::of(&quantum, Some(&payload));
+            let opened = Decompressor::new().expect("a context").decode(&record);
+            assert_eq!(opened.as_ref(), Ok(&quantum), "{} frames", frames.len());
+        }
         let record = record::of(&quantum, Some(&frame(one)));
         assert!(Decompressor::new().expect("a context").decode(&record).is_err(), "half of it");
     }
