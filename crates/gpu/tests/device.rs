@@ -13,6 +13,7 @@ use chunk::{
     BatchCompressor, BatchOpener, Compression, Compressor, Decompressor, DomainKey, OpenRecord,
     RawQuantum, Remainder, Threads, compress_by, open_all,
 };
+use format::quantum::{Codec, encode};
 use gpu::{Gpu, Settings};
 use model::{ChunkDigest, QUANTUM_BYTES_MAX};
 
@@ -155,6 +156,26 @@ fn what_anybody_compresses_the_gpu_opens() {
     for (quantum, opened) in quanta.iter().zip(open(&gpu, &records)) {
         assert_eq!(opened.expect("its own records").digests, digests(quantum));
     }
+}
+
+/// No quantum is empty, but a frame may be. Threads read its record, beside those of the GPU.
+#[test]
+fn a_frame_of_no_bytes_is_read_beside_others() {
+    let Some(gpu) = gpu(Settings::default()) else { return };
+    let raw = quantum(&contents(100_000)[1], 5000);
+    let frame = |data: &[u8]| zstd::bulk::compress(data, 1).expect("room");
+    let (nothing, all) = (frame(b""), frame(raw.data()));
+    let records = [&all[..], &[&nothing[..], &all, &nothing].concat()]
+        .map(|payload| encode(Codec::Zstd, raw.lengths(), payload));
+    let batch = records.each_ref().map(Vec::as_slice);
+    let mut opened = vec![None; batch.len()];
+    let failure =
+        open_all(&gpu, &threads(), &DomainKey::new(KEY), &batch, &mut |number, record| {
+            opened[number] = record.ok();
+        });
+    assert!(failure.expect("threads work").is_none());
+    let expected = OpenRecord { lengths: raw.lengths().to_vec(), digests: digests(&raw) };
+    assert_eq!(opened, [Some(expected.clone()), Some(expected)]);
 }
 
 #[test]
