@@ -172,10 +172,14 @@ fn lesson_by_size(contest: &Results) -> Option<String> {
     ))
 }
 
+/// Returns the processor time of backups with the GPU, compared with threads, in the worst set.
+fn worst_gpu_cpu(contest: &Results) -> Option<f64> {
+    contest.rows.iter().filter_map(gpu_cpu).max_by(f64::total_cmp)
+}
+
 /// Judges the processor time of backups with the GPU, or says that there is none.
 fn gpu_verdict(contest: &Results) -> String {
-    let worst = contest.rows.iter().filter_map(gpu_cpu).max_by(f64::total_cmp);
-    let verdict = worst.map_or_else(
+    let verdict = worst_gpu_cpu(contest).map_or_else(
         || "not measured, because there is no GPU".to_owned(),
         |worst| format!("{}, {worst:.2} in the worst set", reached(worst <= GPU_CPU_TARGET)),
     );
@@ -478,6 +482,7 @@ pub(super) fn document(contest: &Results, alone: Option<&alone::Results>) -> Val
         "load_before": contest.load_before,
         "load_after": contest.load_after,
         "auto_to_best_worst": contest.worst().map(|(_, share)| share),
+        "gpu_to_threads_cpu_worst": worst_gpu_cpu(contest),
         "sets": rows,
         "scaling": scaling,
         "gpu_alone": gpu_alone,
@@ -611,13 +616,15 @@ mod tests {
 
     #[test]
     fn the_document_names_the_gpu_or_says_why_there_is_none() {
-        let of = |gpu| document(&results(gpu, Vec::new()), None);
+        let walls = [Some(4), Some(8), Some(2), Some(4), Some(8), Some(1), Some(2)];
+        let of = |gpu| document(&results(gpu, vec![row(ROADS[0], walls)]), None);
         let without = of(Err("no driver".to_owned()));
         assert_eq!(without["gpu"], Value::Null);
         assert_eq!(without["gpu_missing_reason"], "no driver");
         let with = of(Ok("NVIDIA X".to_owned()));
         assert_eq!(with["gpu"], "NVIDIA X");
         assert_eq!(with["gpu_missing_reason"], Value::Null);
+        assert_eq!(with["gpu_to_threads_cpu_worst"], 1.0);
     }
 
     #[test]
