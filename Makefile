@@ -113,14 +113,12 @@ fleet-test: rust packages-test
 	cargo test --locked -p e2e --test it -- --nocapture schedules::deaths::
 
 # The packages on a Debian system with systemd: their upgrade from the version before, their units,
-# a reboot, snapshots of LVM, space management, Ansible, their removal. The version before is built
-# first, because both programs have the same place in the build folder.
+# a reboot, snapshots of LVM, space management, Ansible, their removal. The packages of the version
+# before are built first: their commit may be missing in this clone.
 vm-test: rust packages-build packages-package
 	./.ci/before
 	$(MAKE) package
-	HOLDFAST_MANUAL_WRITER="$(PROGRAM)" ./packaging/build "$$(./.ci/before)" \
-		"$(PACKAGE_FOLDER)-before" "$$(./packaging/build --version)~before"
-	./.ci/vm/packages "$(PACKAGE_FOLDER)-before" "$(PACKAGE_FOLDER)"
+	./.ci/vm/packages "$$(./.ci/before)" "$(PACKAGE_FOLDER)"
 
 # HOLDFAST_SOAK_NODES is the number of nodes.
 soak: export HOLDFAST_SOAK_SECS ?= 3600

@@ -33,10 +33,6 @@ EXPOSURES = {"holdfast-server": 2.0, "holdfast-agent": 9.2, "holdfast-journal": 
 
 def step_install_the_version_before(state):
     """The packages of the version before are installed. Nothing starts before it is set up."""
-    # The program of that version does not tell systemd that it is ready.
-    folder = pathlib.Path("/etc/systemd/system/holdfast-server.service.d")
-    folder.mkdir(parents=True)
-    (folder / "before.conf").write_text("[Service]\nType=exec\n")
     said = apt("install", *files(BEFORE))
     check("runuser -u holdfast -- holdfast server init /var/lib/holdfast" in said,
           "the installation says how the server is made", said[-500:])
@@ -96,8 +92,6 @@ def step_upgrade(state):
     backup = start_at_node("backup", str(SLOW), "--limit-rate-send=200K")
     wait_for("the backup", lambda: events("--schedule", backup)[0]["state"] in UNDER_WAY)
     processes = {unit: process_of(unit) for unit in UNITS[:3]}
-    # Only the program of the version before needs it.
-    pathlib.Path("/etc/systemd/system/holdfast-server.service.d/before.conf").unlink()
     began = time.monotonic()
     apt("install", *files(PRESENT))
     show(f"the upgrade took {time.monotonic() - began:.0f} s")
