@@ -23,6 +23,8 @@ from volumes import COPY, GROUP, ORIGIN, Group, Writer, check_restored_volume
 BEFORE, PRESENT = "/job/before", "/job/present"
 DATA, SLOW = pathlib.Path("/srv/data"), pathlib.Path("/srv/slow")
 VOLUMES_DISK, MANAGED_DISK, MANAGED = "/dev/vdc", "/dev/vdd", pathlib.Path("/data")
+# A managed file system of the version before.
+EARLIER_DISK, EARLIER = "/dev/vdf", pathlib.Path("/earlier")
 SCHEDULE = "minutely"
 # States of an event whose task runs; the agent, or the server, may be away for a moment.
 UNDER_WAY = ("started", "in-progress", "severed")
@@ -77,6 +79,15 @@ def step_set_up(state):
     check(event["code"] == 0, "a schedule runs each minute", event)
 
 
+def step_migrate(state):
+    """The version before migrates files."""
+    manage(EARLIER_DISK, EARLIER)
+    stubs = Stubs(EARLIER)
+    stubs.make()
+    check(set(stubs.states()) == {"m"}, "the files are migrated", stubs.states())
+    state["keeper"] = process_of("holdfast-hsm")
+
+
 def step_upgrade(state):
     """An upgrade restarts the server and the agent once, and tasks go on."""
     SLOW.mkdir()
@@ -121,6 +132,21 @@ def step_upgrade(state):
     check_restored(DATA, manifest(DATA), "what the version before has stored is restored")
     done = run(HOLDFAST, "verify", "--data", codes=None)
     check(done.code == DONE, "verify finds all data of the version before sound", done)
+
+
+def step_stubs_of_the_version_before(state):
+    """The upgrade has replaced the processes of space management, which recall the old stubs."""
+    stubs = Stubs(EARLIER)
+    wait_for("the new keeper", lambda: is_active("holdfast-hsm")
+             and process_of("holdfast-hsm") not in (0, state["keeper"]))
+    program = os.readlink(f"/proc/{process_of('holdfast-hsm')}/exe")
+    check(program == "/usr/bin/holdfast", "holdfast-hsm runs the new program", program)
+    check(set(stubs.states()) == {"m"}, "the files are still migrated", stubs.states())
+    stubs.check_whole("every stub of the version before has its content when it is read")
+    end_management(EARLIER, stubs)
+    # As before the first file system was managed, so that the service does not start.
+    for path in HOME.glob("hsm.*"):
+        path.unlink()
 
 
 def step_look(state):
@@ -253,8 +279,8 @@ class Stubs:
 
     COUNT, BYTES = 12, 300 * KIB
 
-    def __init__(self):
-        self.folder = MANAGED / "files"
+    def __init__(self, top=MANAGED):
+        self.folder = top / "files"
         self.contents = {self.folder / f"file {number}": noise(f"stub {number}", self.BYTES + number)
                          for number in range(self.COUNT)}
 
@@ -277,14 +303,29 @@ class Stubs:
         check(not wrong, text, wrong)
 
 
-def step_space_management(state):
-    """On this kernel, which asks only when a file is opened, stubs are recalled as a whole."""
-    MANAGED.mkdir()
-    run("mkfs.ext4", "-q", MANAGED_DISK)
-    run("mount", MANAGED_DISK, MANAGED)
-    run(HOLDFAST, "hsm", "add", MANAGED, "--unused-days", "0", "--high", "100")
+def manage(disk, top):
+    """Makes a file system, which space management manages from now on."""
+    top.mkdir()
+    run("mkfs.ext4", "-q", disk)
+    run("mount", disk, top)
+    run(HOLDFAST, "hsm", "add", top, "--unused-days", "0", "--high", "100")
     run("systemctl", "start", "holdfast-hsm")
     check_active("holdfast-hsm")
+
+
+def end_management(top, stubs):
+    """Makes all files resident, and unmounts the file system."""
+    run(HOLDFAST, "hsm", "recall", "--resident", top)
+    run(HOLDFAST, "hsm", "remove", top)
+    stubs.check_whole("they are resident without space management")
+    run("systemctl", "stop", "holdfast-hsm")
+    while run("mountpoint", "-q", top, codes=None).code == 0:
+        run("umount", top)
+
+
+def step_space_management(state):
+    """On this kernel, which asks only when a file is opened, stubs are recalled as a whole."""
+    manage(MANAGED_DISK, MANAGED)
     said = journal("holdfast-hsm")
     check("this kernel asks only when a file is opened (before 6.14)" in said,
           "the service says how this kernel asks", said)
@@ -356,12 +397,7 @@ def step_hidden(state):
     run("systemctl", "start", "holdfast-hsm")
     check("files" in os.listdir(MANAGED), "the service shows them", os.listdir(MANAGED))
     stubs.check_whole("they have their contents")
-    run(HOLDFAST, "hsm", "recall", "--resident", MANAGED)
-    run(HOLDFAST, "hsm", "remove", MANAGED)
-    stubs.check_whole("they are resident without space management")
-    run("systemctl", "stop", "holdfast-hsm")
-    while run("mountpoint", "-q", MANAGED, codes=None).code == 0:
-        run("umount", MANAGED)
+    end_management(MANAGED, stubs)
 
 
 def step_remove(state):
