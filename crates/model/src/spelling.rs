@@ -9,9 +9,13 @@ const NAMED_MAX: usize = 4;
 pub fn similar<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     let letters = word.chars().count();
     let slips_max = (letters / 3).max(1);
+    // Lengths that differ by more need more slips. A word may come from elsewhere, and be very long.
+    let is_near = |name: &&str| name.chars().count().abs_diff(letters) <= slips_max;
     names
         .iter()
-        .map(|&name| (strsim::osa_distance(word, name), name))
+        .copied()
+        .filter(is_near)
+        .map(|name| (strsim::osa_distance(word, name), name))
         .filter(|(slips, _)| *slips <= slips_max && *slips < letters)
         .min_by_key(|(slips, _)| *slips)
         .map(|(_, name)| name)
