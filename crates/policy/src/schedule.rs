@@ -37,7 +37,7 @@ pub use blackout::Blackout;
 pub use calendar::{Calendar, Days};
 pub use definition::{
     Definition, DefinitionError, ONCE_PREFIX, PRIORITY_DEFAULT, RETRIES_DEFAULT,
-    RETRY_PAUSE_MINUTES_DEFAULT,
+    RETRY_PAUSE_MINUTES_DEFAULT, time_zone,
 };
 pub use interval::{Every, Interval};
 pub use options::{LIBRARY, command_of, option_name, takes_value};

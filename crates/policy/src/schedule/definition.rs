@@ -1,7 +1,7 @@
 //! The definition of a schedule: what is done, when, and how often it is tried.
 
-use jiff::tz::TimeZone;
-use model::ServerTime;
+use jiff::tz::{self, TimeZone};
+use model::{ServerTime, spelling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,8 +52,8 @@ pub struct Definition {
 /// A definition that cannot be carried out.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DefinitionError {
-    #[error("the time zone '{0}' is unknown; give a name such as Europe/Berlin or UTC")]
-    Zone(String),
+    #[error("the time zone '{name}' is unknown; {advice}")]
+    Zone { name: String, advice: String },
     #[error("a window has 1 minute to {} days", WINDOW_MINUTES_MAX / 1440)]
     Window,
     #[error("the spread is a part of the window, 0 to 100 percent")]
@@ -72,6 +72,17 @@ pub enum DefinitionError {
     Description,
     #[error("{0}")]
     Action(String),
+}
+
+/// Returns the time zone with this name. Fails if this program does not know it.
+pub fn time_zone(name: &str) -> Result<TimeZone, DefinitionError> {
+    TimeZone::get(name).map_err(|_| {
+        let zones: Vec<_> = tz::db().available().collect();
+        let known: Vec<&str> = zones.iter().map(|zone| zone.as_str()).collect();
+        let question = spelling::question(name, &known);
+        let any = || "give a name such as Europe/Berlin or UTC".to_owned();
+        DefinitionError::Zone { name: name.to_owned(), advice: question.unwrap_or_else(any) }
+    })
 }
 
 impl Definition {
@@ -99,7 +110,7 @@ impl Definition {
 
     /// Returns the time zone. Fails if this program does not know it.
     pub fn time_zone(&self) -> Result<TimeZone, DefinitionError> {
-        TimeZone::get(&self.zone).map_err(|_| DefinitionError::Zone(self.zone.clone()))
+        time_zone(&self.zone)
     }
 
     /// Returns whether nodes or the server carry out the schedule.
@@ -172,6 +183,10 @@ mod tests {
         assert_eq!(
             refusal(|of| of.zone = "Mars/Olympus".to_owned()),
             "the time zone 'Mars/Olympus' is unknown; give a name such as Europe/Berlin or UTC"
+        );
+        assert_eq!(
+            refusal(|of| of.zone = "Europe/Belrin".to_owned()),
+            "the time zone 'Europe/Belrin' is unknown; did you mean 'Europe/Berlin'?"
         );
         assert_eq!(refusal(|of| of.timing.window_minutes = 0), "a window has 1 minute to 30 days");
         assert!(refusal(|of| of.timing.spread_percent = 101).starts_with("the spread"));

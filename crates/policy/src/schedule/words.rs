@@ -4,20 +4,31 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::civil::{Date, Time, Weekday};
+use model::spelling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A text that names no days, weeks, months or times.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("'{word}' is not {expected}")]
+#[error("'{word}' is not {expected}{hint}")]
 pub struct WordsError {
     word: String,
     expected: &'static str,
+    /// End of the message, with the question for the words that are meant; empty if there are none.
+    hint: String,
 }
 
 impl WordsError {
     pub(super) fn new(word: &str, expected: &'static str) -> Self {
-        Self { word: word.to_owned(), expected }
+        Self { word: word.to_owned(), expected, hint: String::new() }
+    }
+
+    /// Returns the error for a word that is none of the names in `list` and no full name of one.
+    fn of_name(word: &str, list: &[&str], expected: &'static str) -> Self {
+        let question = spelling::question(word, list)
+            .or_else(|| spelling::question(word, &full_names(list)))
+            .map(|question| format!("; {question}"));
+        Self { hint: question.unwrap_or_default(), ..Self::new(word, expected) }
     }
 }
 
@@ -43,7 +54,8 @@ impl Names {
             let word = word.trim().to_ascii_lowercase();
             let is_meant =
                 |name: &&str| word == **name || (word.len() > name.len() && full_name(&word, name));
-            list.iter().position(is_meant).ok_or_else(|| WordsError::new(&word, expected))
+            let found = list.iter().position(is_meant);
+            found.ok_or_else(|| WordsError::of_name(&word, list, expected))
         };
         let mut bits = 0;
         for part in text.split(',') {
@@ -91,30 +103,37 @@ impl Names {
     }
 }
 
+const FULL_NAMES: [&str; 19] = [
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
 /// Returns true if `word` is the full English name whose first letters are `name`.
 fn full_name(word: &str, name: &str) -> bool {
-    const FULL: [&str; 19] = [
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
-    FULL.contains(&word) && word.starts_with(name)
+    FULL_NAMES.contains(&word) && word.starts_with(name)
+}
+
+/// Returns the full English names whose first letters are one of the names in `list`.
+fn full_names(list: &[&str]) -> Vec<&'static str> {
+    let is_of_list = |full: &&str| list.iter().any(|name| full.starts_with(*name));
+    FULL_NAMES.into_iter().filter(is_of_list).collect()
 }
 
 /// Defines a set of names with its text form.
@@ -360,12 +379,24 @@ mod tests {
         assert_eq!(same::<Weekdays>("any"), "any");
         assert_eq!(same::<Months>("december,feb-apr"), "feb-apr,dec");
         assert_eq!(same::<Weeks>("last,first"), "first,last");
-        let expected =
-            "'mo' is not a day of the week (mon to sun, a range such as mon-fri, or any)";
-        assert_eq!(same::<Weekdays>("mo"), expected);
+        let expected = "'x' is not a day of the week (mon to sun, a range such as mon-fri, or any)";
+        assert_eq!(same::<Weekdays>("x"), expected);
         for wrong in ["", "mon,", "mon-", "monster", "tue-fri-sat", "8"] {
             assert!(wrong.parse::<Weekdays>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_mistyped_name_is_answered_with_the_nearest() {
+        let check = |said: &str, meant: &str| {
+            assert!(said.ends_with(&format!("); did you mean {meant}?")), "{said}");
+        };
+        check(&same::<Weekdays>("mon-fry"), "'fri'");
+        check(&same::<Weekdays>("mo"), "'mon'");
+        check(&same::<Weekdays>("Wendesday,fri"), "'wednesday'");
+        check(&same::<Months>("ju"), "'jun' or 'jul'");
+        check(&same::<Months>("agust"), "'august'");
+        check(&same::<Weeks>("fist"), "'first'");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use model::ServerTime;
 use policy::schedule::{
-    Blackout, Calendar, Days, Definition, DefinitionError, Every, Interval, MonthDays, Months,
+    Blackout, Calendar, Days, Definition, Every, Interval, MonthDays, Months,
     SPREAD_PERCENT_DEFAULT, Starts, Times, Timing, WINDOW_MINUTES_DEFAULT, Weekdays, Weeks,
-    parse_day, parse_wall,
+    parse_day, parse_wall, time_zone,
 };
 
 use crate::error::CommandError;
@@ -210,8 +210,7 @@ impl TimingArgs {
 
 /// Returns the minute of `now` by the clock on the wall of `zone`.
 fn this_minute(now: ServerTime, zone: &str) -> Result<DateTime, CommandError> {
-    let unknown = |_| CommandError::new(DefinitionError::Zone(zone.to_owned()).to_string());
-    let zone = TimeZone::get(zone).map_err(unknown)?;
+    let zone = time_zone(zone).map_err(|error| CommandError::new(error.to_string()))?;
     let wall = moment::zoned(now).with_time_zone(zone).datetime();
     Ok(wall.date().at(wall.hour(), wall.minute(), 0, 0))
 }
