@@ -16,7 +16,7 @@ pub struct Outcome {
     pub bytes_done: u64,
     /// Packs for which the run failed, with the reasons.
     pub failures: Vec<(PackNumber, String)>,
-    /// Names of volumes that could not be read, with the reasons.
+    /// Names of volumes that could not be read or are not emptied, with the reasons.
     pub volumes: Vec<(String, String)>,
     /// Effect of the recompression, if the run was to compress what it moves.
     pub recompression: Option<RecompressionEffect>,

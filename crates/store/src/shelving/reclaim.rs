@@ -32,7 +32,7 @@ pub(crate) trait VolumeListener: PackListener {
     /// Adds these packs, each with its size in bytes, to the work that is expected.
     fn expect(&mut self, packs: &[(PackNumber, u64)]);
 
-    /// Notes that a whole volume could not be read or imported.
+    /// Notes that a whole volume could not be read or imported, or is not emptied.
     fn volume_failed(&mut self, volume: &str, reason: String);
 }
 
@@ -96,8 +96,9 @@ fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
 /// Empties the volumes of the pools whose share of dead data is at least `dead_percent`; 0 stands
 /// for the share in the settings of each pool. Volumes with the least live data come first.
 ///
-/// If volumes are `named`, no other is emptied, and it is an error if one of them holds needed data
-/// and is not due. Nothing is done for one that holds none, or is not of these pools.
+/// If volumes are `named`, no other is emptied. One that holds needed data and is not due is an
+/// error if it is the only one; among several it is noted, and the others are emptied. Nothing is
+/// done for one that holds none, or is not of these pools.
 pub(crate) fn reclaim(
     store: &Arc<Store>,
     pools: &[PoolRow],
@@ -120,9 +121,10 @@ pub(crate) fn reclaim(
         }
         match reason_to_stay(row, alive, percent) {
             None => chosen.push((alive, row.clone())),
-            Some(reason) if is_named => {
+            Some(reason) if is_named && named.len() == 1 => {
                 return Err(StoreError::conflict(format!("volume {} {reason}", row.name)));
             }
+            Some(reason) if is_named => listener.volume_failed(&row.name, reason),
             Some(_) => {}
         }
     }

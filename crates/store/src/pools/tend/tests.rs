@@ -358,6 +358,25 @@ fn only_the_named_volume_is_reclaimed_and_only_if_enough_of_it_is_dead() {
 }
 
 #[test]
+fn a_named_volume_that_is_not_due_does_not_keep_the_others() {
+    let server = on_volumes();
+    set_access(&server, VolumeAccess::ReadOnly);
+    let removal = catalog::Write::RemovePack(PackNumber(1));
+    server.store.commit(vec![removal]).expect("is performed");
+    server.store.pools.remove(PackNumber(1)).expect("is removed");
+    server.back_up("/", &[("late", &[9])]);
+    drain(&server.store, "PRIMARY", true, &mut go_on).expect("is moved");
+    let row = |name: &str| server.store.volumes.find(None, name).expect("is known");
+    let (pool, volumes) = (String::new(), vec![row("F00002"), row("F00001")]);
+    let outcome = work(&server, VolumeWork::Reclaim { pool, volumes, dead_percent: 1 });
+    assert_eq!((outcome.packs_done, outcome.failures.len()), (1, 0));
+    let [(name, reason)] = &outcome.volumes[..] else { panic!("{outcome:?}") };
+    assert!(name == "F00002" && reason.starts_with("is filling, and takes more"), "{reason}");
+    let live = server.store.catalog.volume_bytes().expect("are added up");
+    assert!(!live.contains_key(&volume(&server).id), "the other one is emptied");
+}
+
+#[test]
 fn an_import_names_the_volumes_that_it_could_not_list() {
     let server = on_volumes();
     let import = |library: &str, volume: &str| {
