@@ -75,7 +75,7 @@ enum TaskName {
     CopyPools,
     /// Repairs damaged packs from other pools.
     Repair,
-    /// Empties volumes whose data is mostly dead: those of one pool or of all, or one volume.
+    /// Empties volumes whose data is mostly dead: those of one pool or of all, or named ones.
     ReclaimVolumes,
     /// Moves the needed packs off volumes.
     MoveVolumes,
@@ -192,11 +192,11 @@ fn action(body: &StartBody) -> Answer<Action> {
     let is_on_volumes = matches!(work, Work::MoveVolumes | Work::AuditVolumes);
     let has_volumes = !body.volumes.is_empty() || body.library.is_some();
     // A name without a library could be that of a pool.
-    let is_on_one = work == Work::ReclaimVolumes && body.pool.is_none() && has_volumes;
-    if is_on_one && body.library.is_none() {
-        return Err(Problem::invalid("name one of the volumes, and its library"));
+    let empties_named = work == Work::ReclaimVolumes && body.pool.is_none() && has_volumes;
+    if empties_named && body.library.is_none() {
+        return Err(Problem::invalid("name the volumes, and their library"));
     }
-    let takes_volumes = is_on_volumes || is_on_one;
+    let takes_volumes = is_on_volumes || empties_named;
     if is_on_volumes && body.pool.is_some() || !takes_volumes && has_volumes {
         let text = "a task on volumes names volumes, a task on a pool names a pool";
         return Err(Problem::invalid(text));
@@ -233,6 +233,7 @@ mod tests {
             r#"{"task":"reclaim-volumes"}"#,
             r#"{"task":"reclaim-volumes","pool":"A"}"#,
             r#"{"task":"reclaim-volumes","volumes":["A"],"library":"TL"}"#,
+            r#"{"task":"reclaim-volumes","volumes":["A","B"],"library":"TL"}"#,
         ] {
             assert!(of(right).is_ok(), "{right}");
         }
@@ -246,7 +247,6 @@ mod tests {
             r#"{"task":"reclaim-volumes","volumes":["A"]}"#,
             r#"{"task":"reclaim-volumes","library":"TL"}"#,
             r#"{"task":"reclaim-volumes","pool":"A","volumes":["B"],"library":"TL"}"#,
-            r#"{"task":"reclaim-volumes","volumes":["A","B"],"library":"TL"}"#,
         ] {
             assert!(of(wrong).is_err(), "{wrong}");
         }

@@ -582,10 +582,12 @@ fn what_no_node_would_do_is_refused_when_it_is_defined() {
     for options in [&["--time", "1:00"][..], &["--time", "1:00", "--dry-run"]] {
         server.try_admin(&[&drain[..], options].concat()).expect(&[12]).says("nopool");
     }
+    let none: &[&str] = &[];
     for action in ["audit-volumes", "reclaim-volumes"] {
         let define = ["schedule", "define", "x", "--action", action, "--object", "NOVOL"];
-        for options in [&["--time", "1:00"][..], &["--time", "1:00", "--dry-run"]] {
-            server.try_admin(&[&define[..], options].concat()).expect(&[12]).says("NOVOL");
+        for options in [none, &["--dry-run"], &["--object", "OTHER"]] {
+            let words = [&define[..], &["--time", "1:00"], options].concat();
+            server.try_admin(&words).expect(&[12]).says("NOVOL");
         }
     }
     for name in ["@9", "a\nb"] {

@@ -46,7 +46,7 @@ pub enum Work {
     CopyPools,
     /// Repairs damaged packs from other pools.
     Repair,
-    /// Empties volumes whose data is mostly dead: those of one pool or of all, or one volume.
+    /// Empties volumes whose data is mostly dead: those of one pool or of all, or named ones.
     ReclaimVolumes,
     /// Moves the needed packs off volumes.
     MoveVolumes,
@@ -231,11 +231,8 @@ impl Action {
             Work::CopyPools if self.objects.len() > 1 => {
                 Err("name one pool, or none for all pools")
             }
-            Work::ReclaimVolumes if self.objects.len() > 1 => {
-                Err("name one pool or one volume, or none for all pools")
-            }
             Work::ReclaimVolumes if is_without && self.library().is_some() => {
-                Err("name the volume of the library")
+                Err("name the volumes of the library")
             }
             Work::MoveVolumes | Work::AuditVolumes if is_without => {
                 Err("this action needs objects: name the volumes")
@@ -336,10 +333,14 @@ mod tests {
         };
         for work in [Work::CopyPools, Work::ReclaimVolumes] {
             assert!(check(work, &[], &[]) && check(work, &["A"], &[]));
-            assert!(!check(work, &["A", "B"], &[]) && !check(work, &[], &["--library=TL"]));
+            assert!(!check(work, &[], &["--library=TL"]));
         }
-        assert!(check(Work::ReclaimVolumes, &["A"], &["--library=TL"]));
-        assert!(!check(Work::CopyPools, &["A"], &["--library=TL"]));
+        for objects in [&["A"][..], &["A", "B"]] {
+            assert!(check(Work::ReclaimVolumes, objects, &["--library=TL"]));
+            assert!(!check(Work::CopyPools, objects, &["--library=TL"]));
+        }
+        assert!(check(Work::ReclaimVolumes, &["A", "B"], &[]));
+        assert!(!check(Work::CopyPools, &["A", "B"], &[]));
         for work in [Work::MoveVolumes, Work::AuditVolumes] {
             assert!(check(work, &["A", "B"], &[]) && check(work, &["A"], &["--library=TL"]));
             assert!(!check(work, &[], &[]) && !check(work, &["A"], &["--library"]));

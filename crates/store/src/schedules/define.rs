@@ -374,14 +374,14 @@ pub(super) fn volumes(store: &Store, action: &Action) -> Result<Vec<VolumeRow>, 
     action.objects.iter().map(find).collect()
 }
 
-/// Finds the pool or the volume that a reclamation of volumes names. A name without a library is
-/// first looked for among the pools. An empty name of a pool stands for all pools.
+/// Finds the pool or the volumes that a reclamation of volumes names. A single name without a
+/// library is first looked for among the pools. An empty name of a pool stands for all pools.
 pub(super) fn reclaimed(
     store: &Store,
     action: &Action,
 ) -> Result<(String, Vec<VolumeRow>), StoreError> {
-    let name = action.objects.first().map(|word| String::from_utf8_lossy(&word.0).into_owned());
-    if let (Some(name), None) = (name, action.library()) {
+    if let ([word], None) = (&action.objects[..], action.library()) {
+        let name = String::from_utf8_lossy(&word.0).into_owned();
         if store.catalog.pools()?.iter().any(|pool| pool.name.eq_ignore_ascii_case(&name)) {
             return Ok((name, Vec::new()));
         }

@@ -306,7 +306,11 @@ fn packs(
 ) -> Result<Outcome, StoreError> {
     let mut listener = |now: &pools::Outcome| goes_on(&|| now.numbers());
     let outcome = run(&mut listener)?;
-    let words = format!("{} {done}", counted(outcome.packs_done, "pack"));
+    let packs = counted(outcome.packs_done, "pack");
+    let words = match outcome.volumes.first() {
+        Some((volume, reason)) => format!("{packs} {done}; {volume}: {reason}"),
+        None => format!("{packs} {done}"),
+    };
     let is_whole = outcome.failures.is_empty() && outcome.volumes.is_empty();
     Ok(Outcome::new(is_whole, words, outcome.numbers()))
 }

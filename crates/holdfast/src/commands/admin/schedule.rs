@@ -461,7 +461,8 @@ fn check_objects(definition: &Definition, admin: &mut Admin) -> Result<(), Comma
             }
         }
         Work::ReclaimVolumes | Work::MoveVolumes | Work::AuditVolumes => {
-            let may_be_pool = *work == Work::ReclaimVolumes && library.is_none();
+            let is_single = objects.len() == 1 && library.is_none();
+            let may_be_pool = *work == Work::ReclaimVolumes && is_single;
             for name in names {
                 if may_be_pool && is_pool(&name, admin)? {
                     continue;
