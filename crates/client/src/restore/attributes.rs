@@ -21,8 +21,13 @@ pub(super) fn same_stat(found: &Stat, stored: &Stat, owner: bool) -> bool {
 }
 
 /// Counts attributes that could not be set as failures. Attributes that only root may set are
-/// failures only if the restore runs as root (`owner`).
-pub(super) fn note_refusals(tally: &Tally, path: &[u8], applied: &ApplyOutcome, owner: bool) {
+/// failures only if the restore runs as root (`owner`). `path` is called only for a failure.
+pub(super) fn note_refusals(
+    tally: &Tally,
+    path: impl Fn() -> Vec<u8>,
+    applied: &ApplyOutcome,
+    owner: bool,
+) {
     for refusal in &applied.refused {
         let is_for_root = match &refusal.part {
             Part::Owner | Part::Mode | Part::Flags => true,
@@ -32,7 +37,7 @@ pub(super) fn note_refusals(tally: &Tally, path: &[u8], applied: &ApplyOutcome, 
         if !owner && is_for_root && refusal.error.kind() == io::ErrorKind::PermissionDenied {
             continue;
         }
-        tally.fail(path.to_vec(), format!("{:?} not set: {}", refusal.part, refusal.error));
+        tally.fail(path(), format!("{:?} not set: {}", refusal.part, refusal.error));
     }
 }
 

@@ -278,7 +278,7 @@ impl<'a> Maker<'a> {
             (_, kind) => dir.make_node(name, kind, stat.device)?,
         }
         let applied = dir.apply_to_name(name, stat, &object.attributes, self.presence.owner)?;
-        note_refusals(self.tally, &self.path_of(file), &applied, self.presence.owner);
+        note_refusals(self.tally, || self.path_of(file), &applied, self.presence.owner);
         Ok(())
     }
 
@@ -293,12 +293,12 @@ impl<'a> Maker<'a> {
             new.set_len(object.stat.size)?;
         }
         let applied = new.apply(&object.stat, &object.attributes, self.presence.owner);
-        note_refusals(self.tally, &self.path_of(file), &applied, self.presence.owner);
+        note_refusals(self.tally, || self.path_of(file), &applied, self.presence.owner);
         if file.replaces {
             clear_other(&site.dir, object.name.as_bytes())?;
         }
         let applied = new.publish(file.replaces)?;
-        note_refusals(self.tally, &self.path_of(file), &applied, self.presence.owner);
+        note_refusals(self.tally, || self.path_of(file), &applied, self.presence.owner);
         Ok(())
     }
 
@@ -378,9 +378,9 @@ impl<'a> Maker<'a> {
             clear_other(&site.dir, second.name.as_bytes())?;
         }
         let outcomes = copy_file(&from, &first.name, &site.dir, &second.name, owner, replaces)?;
-        let path = self.tree.node_path(&second.directory.join(&second.name));
+        let path = || self.tree.node_path(&second.directory.join(&second.name));
         for applied in &outcomes {
-            note_refusals(self.tally, &path, applied, owner);
+            note_refusals(self.tally, path, applied, owner);
         }
         Ok(LinkOutcome::Made)
     }

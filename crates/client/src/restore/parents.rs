@@ -100,7 +100,8 @@ impl Parents {
             // A directory that another program has made keeps its attributes.
             if let Some(dir) = dir.filter(Dir::is_unfinished) {
                 let applied = dir.apply(&state.stat, &state.attributes, owner);
-                note_refusals(tally, &absolute_dir(filespace, directory), &applied, owner);
+                let path = || absolute_dir(filespace, directory);
+                note_refusals(tally, path, &applied, owner);
             }
         }
     }

@@ -59,7 +59,7 @@ impl Drop for Site<'_> {
             && !is_right(&self.dir, &state, self.owner)
         {
             let applied = self.dir.apply(&state.stat, &state.attributes, self.owner);
-            note_refusals(self.tally, &self.path, &applied, self.owner);
+            note_refusals(self.tally, || self.path.clone(), &applied, self.owner);
         }
         // The directories above end one after the other, and not one within the other: the last
         // object of a deep tree would need a deep stack.
