@@ -215,9 +215,21 @@ impl Entry {
     /// Returns the pieces of the object's data in order; `None` if some of them are lost or damaged
     /// at the server.
     pub(crate) fn pieces(&self) -> Option<Vec<Piece>> {
-        let Payload::Extents(extents) = &self.object.payload else { return Some(Vec::new()) };
-        let mut lengths = self.chunk_lengths.iter();
         let mut pieces = Vec::with_capacity(self.chunk_lengths.len());
+        self.each_piece(|piece| pieces.push(piece))?;
+        Some(pieces)
+    }
+
+    /// Returns true if [`Self::pieces`] returns the pieces.
+    pub(crate) fn has_whole_data(&self) -> bool {
+        self.each_piece(|_| ()).is_some()
+    }
+
+    /// Passes the pieces of the object's data to `take`, in order. Returns `None` if some of them
+    /// are lost or damaged at the server; `take` may have got others before.
+    fn each_piece(&self, mut take: impl FnMut(Piece)) -> Option<()> {
+        let Payload::Extents(extents) = &self.object.payload else { return Some(()) };
+        let mut lengths = self.chunk_lengths.iter();
         let mut offset = 0_u64;
         for extent in extents {
             match extent {
@@ -226,19 +238,19 @@ impl Entry {
                     for number in 0..u64::from(range.count) {
                         let length = *lengths.next().filter(|&&length| length > 0)?;
                         let place = range.first.code().checked_add(number)?;
-                        pieces.push(Piece { place, offset, bytes: length, is_sealed: false });
+                        take(Piece { place, offset, bytes: length, is_sealed: false });
                         offset = offset.checked_add(u64::from(length))?;
                     }
                 }
                 Extent::Sealed { place, bytes } => {
                     lengths.next().filter(|&&length| length > 0)?;
                     let (place, bytes) = (place.code(), *bytes);
-                    pieces.push(Piece { place, offset, bytes, is_sealed: true });
+                    take(Piece { place, offset, bytes, is_sealed: true });
                     offset = offset.checked_add(u64::from(bytes))?;
                 }
             }
         }
-        (offset == self.object.stat.size).then_some(pieces)
+        (offset == self.object.stat.size).then_some(())
     }
 
     /// Returns the pieces that hold some of the bytes in `range`; `None` if [`Self::pieces`]
@@ -342,6 +354,7 @@ mod tests {
         let entry = entry(30, vec![chunks(0, 2), Extent::Hole { bytes: 10 }, sealed], &[7, 8, 33]);
         let expected = vec![(0, 7, false), (7, 8, false), (25, 5, true)];
         assert_eq!(shown(entry.pieces()), Some(expected));
+        assert!(entry.has_whole_data());
         assert_eq!(shown(entry.pieces_within(&(7..8))), Some(vec![(7, 8, false)]));
         assert_eq!(shown(entry.pieces_within(&(15..25))), Some(vec![]));
         assert_eq!(shown(entry.pieces_within(&(14..26))), Some(vec![(7, 8, false), (25, 5, true)]));
@@ -359,6 +372,7 @@ mod tests {
             }),
         ] {
             assert_eq!(entry.pieces(), None, "{what}");
+            assert!(!entry.has_whole_data(), "{what}");
         }
     }
 

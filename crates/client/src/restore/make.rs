@@ -477,7 +477,7 @@ impl<'a> Destination for Maker<'a> {
             // The directory of a file that is left out need not be made.
             return None;
         }
-        if has_data(&entry.object.stat) && entry.pieces().is_none() {
+        if has_data(&entry.object.stat) && !entry.has_whole_data() {
             let path = self.tree.node_path(&entry.directory.join(&entry.object.name));
             self.tally.fail(path, "the data of the file is lost or damaged at the server");
             return None;

@@ -252,7 +252,7 @@ impl Destination for Checker<'_> {
         if !has_data(&entry.object.stat) {
             return None;
         }
-        let is_whole = entry.pieces().is_some();
+        let is_whole = entry.has_whole_data();
         let file = CheckedFile { directory: entry.directory, name: entry.object.name };
         if !is_whole {
             self.lose(&file, "the data of the file is lost or damaged at the server");
