@@ -121,6 +121,9 @@ impl<F> Window<F> {
         quantum: &RawQuantum,
         checker: &mut impl Checker,
     ) {
+        let count = u32::try_from(quantum.lengths().len()).unwrap_or(u32::MAX);
+        // Needs of this chunk and of the chunks after it.
+        let mut rest = self.needs_from(first_place, count);
         let mut run: Option<Run<'_>> = None;
         let mut end = 0;
         for (index, chunk) in quantum.chunks().enumerate() {
@@ -128,7 +131,9 @@ impl<F> Window<F> {
             end += chunk.len();
             // A quantum whose chunks lie beyond the last place is refused when it arrives.
             let Some(place) = first_place.checked_add(index as u64) else { break };
-            let needs = self.needs_from(place, 1);
+            let is_of_chunk = |need: &&Need| need.piece.place == place;
+            let (needs, others) = rest.split_at(rest.iter().take_while(is_of_chunk).count());
+            rest = others;
             if needs.is_empty() {
                 continue;
             }
