@@ -243,8 +243,21 @@ impl Dir {
     }
 
     fn make_dir_of_mode(&self, name: &[u8], mode: Mode) -> io::Result<Self> {
+        let _is_new = self.add_dir_of_mode(name, mode)?;
+        self.open_dir(name)
+    }
+
+    /// Makes a directory as [`Self::make_unfinished_dir`] does if `is_unfinished` is set, otherwise
+    /// as [`Self::make_dir`] does, but does not open it. Returns false if any object, a socket too,
+    /// has the name already.
+    pub fn add_dir(&self, name: &[u8], is_unfinished: bool) -> io::Result<bool> {
+        self.add_dir_of_mode(name, if is_unfinished { MODE_UNFINISHED } else { Mode::RWXU })
+    }
+
+    fn add_dir_of_mode(&self, name: &[u8], mode: Mode) -> io::Result<bool> {
         match rustix::fs::mkdirat(self, single(name)?, mode) {
-            Ok(()) | Err(Errno::EXIST) => self.open_dir(name),
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

@@ -226,20 +226,17 @@ impl<'a> Tree<'a> {
         name: &[u8],
         state: Option<DirState>,
     ) -> std::io::Result<Site<'a>> {
-        // A socket has no stat, but it counts as an object with this name too.
-        let existed = parent.dir.has(name).unwrap_or(true);
         let is_selected = state.as_ref().is_some_and(|state| !state.is_parent);
-        let make = || match &state {
-            Some(_) => parent.dir.make_unfinished_dir(name),
-            None => parent.dir.make_dir(name),
-        };
-        let made = match make() {
+        let add = || parent.dir.add_dir(name, state.is_some());
+        let existed = !add()?;
+        let dir = match parent.dir.open_dir(name) {
             Err(_) if existed && self.replace == ReplaceRule::All && is_selected => {
-                parent.dir.remove(name, false).and_then(|()| make())
+                parent.dir.remove(name, false)?;
+                let _is_new = add()?;
+                parent.dir.open_dir(name)?
             }
-            other => other,
+            opened => opened?,
         };
-        let dir = made?;
         let finish = state.filter(|state| self.is_to_be_set(&dir, state, existed));
         Ok(Site {
             dir: Arc::new(dir),

@@ -338,6 +338,23 @@ fn directories_are_made_or_found_but_never_through_links() {
 }
 
 #[test]
+fn a_directory_is_added_only_under_a_free_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    for (name, is_unfinished) in [(&b"plain"[..], false), (b"begun", true)] {
+        assert!(dir.add_dir(name, is_unfinished).unwrap());
+        assert_eq!(dir.open_dir(name).unwrap().is_unfinished(), is_unfinished);
+        assert!(!dir.add_dir(name, !is_unfinished).unwrap());
+        assert_eq!(dir.open_dir(name).unwrap().is_unfinished(), is_unfinished);
+    }
+    dir.make_symlink(b"link", b"nowhere").unwrap();
+    assert!(!dir.add_dir(b"link", true).unwrap());
+    let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+    assert!(!dir.add_dir(b"socket", true).unwrap());
+    assert_eq!(dir.add_dir(b"plain/below", true).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
 fn a_directory_is_unfinished_until_it_has_its_attributes() {
     let folder = tempfile::tempdir().unwrap();
     let dir = open(folder.path());
