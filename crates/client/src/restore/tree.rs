@@ -55,8 +55,9 @@ pub(super) struct Site<'a> {
 impl Drop for Site<'_> {
     fn drop(&mut self) {
         if let Some(state) = self.finish.take()
-            // A directory that is still right is not changed, because it may refuse every change.
-            && !is_right(&self.dir, &state, self.owner)
+            // A new directory has yet to get its attributes. Another that is still right is not
+            // changed, because it may refuse every change.
+            && (self.is_new || !is_right(&self.dir, &state, self.owner))
         {
             let applied = self.dir.apply(&state.stat, &state.attributes, self.owner);
             note_refusals(self.tally, || self.path.clone(), &applied, self.owner);
