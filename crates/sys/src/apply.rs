@@ -116,19 +116,21 @@ pub(crate) fn apply(
         applied.note(Part::Owner, set_owner(inode, stat));
     }
     let owned = owner && applied.refused.is_empty();
-    if !owner && stat.kind != Kind::Symlink {
-        // User attributes need the right to write, which the final mode may take away. If the
-        // kernel refuses this change, it refuses the attributes too, and that is reported.
-        let is_directory = stat.kind == Kind::Directory;
-        let mode = if is_directory { MODE_UNFINISHED } else { Mode::RWXU };
-        let _refused = change_mode(inode, mode);
-    }
     // Attributes that the object got when it was made. They are removed unless `attributes` has
     // them.
     let mut present = match new_file {
         Some(new_file) => new_file.xattr_names.clone(),
         None => inode.xattr_names().unwrap_or_default(),
     };
+    let is_directory = stat.kind == Kind::Directory;
+    let changes_xattrs =
+        !attributes.xattrs.is_empty() || present.iter().any(|name| !is_label(name));
+    if !owner && stat.kind != Kind::Symlink && (is_directory || changes_xattrs) {
+        // User attributes need the right to write, which the final mode may take away. If the
+        // kernel refuses this change, it refuses the attributes too, and that is reported.
+        let mode = if is_directory { MODE_UNFINISHED } else { Mode::RWXU };
+        let _refused = change_mode(inode, mode);
+    }
     let is_marked = present.iter().any(|name| name == UNFINISHED.as_bytes());
     present.retain(|name| name != UNFINISHED.as_bytes());
     // If the mark cannot be removed, the next run sets everything again.
@@ -192,9 +194,14 @@ fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
+/// Returns true for the name of a label that the system sets by itself.
+fn is_label(name: &[u8]) -> bool {
+    name.starts_with(b"security.") && name != b"security.capability"
+}
+
 /// Sets the attributes in `xattrs` whose names `meant` selects. Removes `present` attributes with
 /// such names that are not in `xattrs`: they come from a parent's default ACL or an earlier object.
-/// Labels that the system has set by itself (`security.`) stay, except capabilities.
+/// Labels stay.
 fn set_xattrs(
     inode: &Inode<'_>,
     present: &[Vec<u8>],
@@ -204,8 +211,7 @@ fn set_xattrs(
 ) {
     for name in present.iter().filter(|name| meant(name)) {
         let wanted = xattrs.iter().any(|xattr| xattr.name == *name);
-        let given = name.starts_with(b"security.") && name != b"security.capability";
-        if !wanted && !given {
+        if !wanted && !is_label(name) {
             applied.note(Part::Xattr(name.clone()), inode.remove_xattr(name));
         }
     }

@@ -266,6 +266,25 @@ fn what_a_directory_gives_its_files_does_not_stay() {
 }
 
 #[test]
+fn a_file_that_its_owner_may_not_write_takes_user_attributes() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    let attributes = Attributes { xattrs: vec![xattr(b"user.note", b"value")], flags: 0 };
+    let wanted = Stat { mode: 0o440, ..stat(Kind::File) };
+    for create in CREATES {
+        let mut file = create(&dir, HOLDS).unwrap();
+        let refused = accepted(file.apply(&wanted, &attributes, false));
+        accepted(file.publish(false).unwrap());
+        assert_eq!(dir.stat(HOLDS).unwrap().unwrap().stat.mode, wanted.mode);
+        if refused.is_empty() {
+            let found = dir.attributes(HOLDS, Kind::File).unwrap();
+            assert_eq!(found.xattrs, attributes.xattrs);
+        }
+        dir.remove(HOLDS, false).unwrap();
+    }
+}
+
+#[test]
 fn setuid_is_not_lent_to_another_owner() {
     let folder = tempfile::tempdir().unwrap();
     let dir = open(folder.path());
