@@ -76,7 +76,7 @@ impl Dir {
     /// making them changes its times.
     pub fn apply(&self, stat: &Stat, attributes: &Attributes, owner: bool) -> ApplyOutcome {
         let inode = Inode::of_open(self.as_fd());
-        let mut applied = apply(&inode, stat, attributes, owner, None);
+        let mut applied = apply(&inode, stat, attributes, owner, None, false);
         applied.note(Part::Flags, set_flags(&inode, attributes.flags, FLAGS_RESTORED, None));
         applied
     }
@@ -98,18 +98,19 @@ impl Dir {
                 "the object is of another kind",
             ));
         }
-        Ok(apply(&Inode::of_handle(&fd), stat, attributes, owner, None))
+        Ok(apply(&Inode::of_handle(&fd), stat, attributes, owner, None, false))
     }
 }
 
 /// Sets all parts except the flags. `new_file` is the state of a new inode; with it, the kernel
-/// need not be asked.
+/// need not be asked. `has_mode` is set if the inode is known to have the mode of `stat`.
 pub(crate) fn apply(
     inode: &Inode<'_>,
     stat: &Stat,
     attributes: &Attributes,
     owner: bool,
     new_file: Option<&NewFileState>,
+    mut has_mode: bool,
 ) -> ApplyOutcome {
     let mut applied = ApplyOutcome::default();
     if owner && !new_file.is_some_and(|new_file| new_file.has_owner_of(stat)) {
@@ -130,6 +131,7 @@ pub(crate) fn apply(
         // kernel refuses this change, it refuses the attributes too, and that is reported.
         let mode = if is_directory { MODE_UNFINISHED } else { Mode::RWXU };
         let _refused = change_mode(inode, mode);
+        has_mode = false;
     }
     let is_marked = present.iter().any(|name| name == UNFINISHED.as_bytes());
     present.retain(|name| name != UNFINISHED.as_bytes());
@@ -142,7 +144,7 @@ pub(crate) fn apply(
         // mark, so the mark is removed first.
         unmark();
     }
-    if stat.kind != Kind::Symlink {
+    if stat.kind != Kind::Symlink && !has_mode {
         applied.note(Part::Mode, set_mode(inode, stat, owned));
     }
     // A change of the mode changes the ACL, so the ACLs are set last.

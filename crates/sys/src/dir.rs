@@ -38,7 +38,8 @@ pub struct Dir {
     /// directory is listed.
     is_listed: Mutex<bool>,
     /// State of a new file in this directory, known after the first file was made. It is assumed
-    /// that nothing changes the default attributes of the directory while files are being made.
+    /// that nothing changes the default attributes of the directory, or the umask of the process,
+    /// while files are being made.
     pub(crate) new_file: OnceLock<NewFileState>,
 }
 

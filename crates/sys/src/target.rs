@@ -35,6 +35,9 @@ use crate::status::ObjectStatus;
 /// Mode of an object until its own mode is set: only its owner may use it.
 const MODE_PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
+/// Mode bits that a file can have before it has its owner and its content.
+const MODE_RIGHTS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+
 /// Start of the name of a file that is not complete.
 const TEMPORARY_PREFIX: &str = ".holdfast-";
 
@@ -49,6 +52,8 @@ pub struct NewFile {
     name: Vec<u8>,
     /// Name of the file until it is published; the name is removed if the file is dropped.
     draft: Option<Vec<u8>>,
+    /// Mode that the file was made with.
+    mode: Mode,
     /// Flags that must wait until the file is published.
     sealing: u32,
     /// True if something besides content may have been set.
@@ -59,10 +64,28 @@ impl NewFile {
     /// Makes an empty file that will be `name` in `dir`. Until then it has no name, if the file
     /// system supports such files.
     pub fn create(dir: &Arc<Dir>, name: &[u8]) -> io::Result<Self> {
+        Self::make(dir, name, MODE_PRIVATE)
+    }
+
+    /// Makes a file as [`Self::create`] does. If it has no name, so that nobody else can open it,
+    /// it usually has the mode `mode` from the start: then [`Self::apply`] need not set that mode.
+    pub fn create_with_mode(dir: &Arc<Dir>, name: &[u8], mode: u16) -> io::Result<Self> {
+        let mode = Mode::from_raw_mode(mode.into());
+        // Its owner must be able to set its attributes.
+        let is_usable = MODE_RIGHTS.contains(mode) && mode.contains(MODE_PRIVATE);
+        Self::make(dir, name, if is_usable { mode } else { MODE_PRIVATE })
+    }
+
+    /// Makes a file with the mode `mode`, or, if it needs a name, with [`MODE_PRIVATE`].
+    fn make(dir: &Arc<Dir>, name: &[u8], mode: Mode) -> io::Result<Self> {
         let name = single(name)?.to_vec();
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        match rustix::fs::openat(dir.as_fd(), c".", flags, MODE_PRIVATE) {
-            Ok(fd) => Ok(Self::new(fd, dir, name, None)),
+        match rustix::fs::openat(dir.as_fd(), c".", flags, mode) {
+            Ok(fd) => {
+                let mut new = Self::new(fd, dir, name, None);
+                new.mode = mode;
+                Ok(new)
+            }
             // ISDIR is the error of a kernel or a file system that ignores the flag.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
                 let draft = entropy::name(TEMPORARY_PREFIX).into_bytes();
@@ -75,7 +98,8 @@ impl NewFile {
 
     fn new(fd: OwnedFd, dir: &Arc<Dir>, name: Vec<u8>, draft: Option<Vec<u8>>) -> Self {
         let dir = Arc::clone(dir);
-        Self { file: fd.into(), dir, name, draft, sealing: 0, is_prepared: false }
+        let (mode, sealing, is_prepared) = (MODE_PRIVATE, 0, false);
+        Self { file: fd.into(), dir, name, draft, mode, sealing, is_prepared }
     }
 
     /// Sets the attributes that a file takes only while it is empty: no copy on write, compression.
@@ -145,7 +169,8 @@ impl NewFile {
     pub fn apply(&mut self, stat: &Stat, attributes: &Attributes, owner: bool) -> ApplyOutcome {
         let inode = self.inode();
         let new_file = self.new_file_state(&inode);
-        let mut applied = apply::apply(&inode, stat, attributes, owner, new_file);
+        let has_mode = new_file.is_some_and(|new_file| new_file.has_mode_of(stat, self.mode));
+        let mut applied = apply::apply(&inode, stat, attributes, owner, new_file, has_mode);
         let mask = FLAGS_RESTORED & !FLAGS_SEALING;
         let set = apply::set_flags(&inode, attributes.flags, mask, new_file);
         applied.note(Part::Flags, set);
@@ -162,7 +187,7 @@ impl NewFile {
         if let Some(known) = self.dir.new_file.get() {
             return Some(known);
         }
-        let found = NewFileState::of(inode).ok()?;
+        let found = NewFileState::of(inode, self.mode).ok()?;
         Some(self.dir.new_file.get_or_init(|| found))
     }
 

@@ -21,7 +21,7 @@ pub(super) fn copy_file(
 ) -> io::Result<[ApplyOutcome; 2]> {
     let source = from.open_file(name.as_bytes())?;
     let (found, attributes) = (source.stat()?, source.attributes()?);
-    let mut new = NewFile::create(to, further.as_bytes())?;
+    let mut new = NewFile::create_with_mode(to, further.as_bytes(), found.stat.mode)?;
     // Refusals are counted later, when the attributes are applied.
     let _refusals = new.prepare(&attributes);
     new.copy_from(&source, &found, &mut vec![0; BUFFER_BYTES])?;

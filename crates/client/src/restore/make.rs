@@ -527,7 +527,7 @@ fn data_bytes(object: &Object) -> u64 {
 }
 
 fn create(site: &Site<'_>, object: &Object) -> io::Result<NewFile> {
-    let mut new = NewFile::create(&site.dir, object.name.as_bytes())?;
+    let mut new = NewFile::create_with_mode(&site.dir, object.name.as_bytes(), object.stat.mode)?;
     // Refusals are counted later, when the attributes are applied.
     let _refusals = new.prepare(&object.attributes);
     Ok(new)

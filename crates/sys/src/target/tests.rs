@@ -24,9 +24,13 @@ fn create_drafted(dir: &Arc<Dir>, name: &[u8]) -> io::Result<NewFile> {
     Ok(NewFile::new(fd, dir, name.to_vec(), Some(draft)))
 }
 
-/// A way to make a file. The second way is the fallback of `create` without `O_TMPFILE`.
+fn create_with_mode(dir: &Arc<Dir>, name: &[u8]) -> io::Result<NewFile> {
+    NewFile::create_with_mode(dir, name, stat(Kind::File).mode)
+}
+
+/// A way to make a file. The second way is the fallback of the others without `O_TMPFILE`.
 type Create = fn(&Arc<Dir>, &[u8]) -> io::Result<NewFile>;
-const CREATES: [Create; 2] = [NewFile::create, create_drafted];
+const CREATES: [Create; 3] = [NewFile::create, create_drafted, create_with_mode];
 
 fn stat(kind: Kind) -> Stat {
     let (uid, gid) = process::effective_ids();
@@ -260,6 +264,33 @@ fn what_a_directory_gives_its_files_does_not_stay() {
             assert_eq!((found.mode, found.mtime), (meant.mode, meant.mtime));
             if refused.is_empty() {
                 assert_eq!(dir.attributes(&name, Kind::File).unwrap(), attributes);
+            }
+        }
+    }
+}
+
+/// A file may be made with its mode, but the umask or a default ACL may change that, for each mode
+/// in another way.
+#[test]
+fn files_have_the_modes_that_they_had() {
+    const MODES: [u16; 8] = [0o666, 0o644, 0o777, 0o600, 0o640, 0o444, 0, 0o4755];
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    let default = Attributes { xattrs: vec![xattr(b"system.posix_acl_default", &acl())], flags: 0 };
+    for (name, given) in [(&b"plain"[..], Attributes::default()), (b"with an ACL", default)] {
+        let of_dir = Stat { mode: 0o750, ..stat(Kind::Directory) };
+        accepted(dir.make_dir(name).unwrap().apply(&of_dir, &given, true));
+        for (first, owner) in MODES.into_iter().flat_map(|mode| [(mode, true), (mode, false)]) {
+            // Each handle of the directory learns from its first file.
+            let handle = Arc::new(dir.open_dir(name).unwrap());
+            for (made, mode) in MODES.into_iter().flat_map(|mode| [(first, mode), (mode, mode)]) {
+                let mut file = NewFile::create_with_mode(&handle, HOLDS, made).unwrap();
+                file.write_at(b"content", 0).unwrap();
+                let wanted = Stat { mode, ..stat(Kind::File) };
+                accepted(file.apply(&wanted, &Attributes::default(), owner));
+                accepted(file.publish(true).unwrap());
+                let found = handle.stat(HOLDS).unwrap().unwrap().stat;
+                assert_eq!(found.mode, mode, "made with {made:o} after {first:o}, {owner}");
             }
         }
     }
