@@ -40,7 +40,10 @@ impl Tally {
 
     /// Counts the holes of a restored file.
     pub(super) fn note_holes(&self, bytes: u64) {
-        self.note(|report| report.hole_bytes = report.hole_bytes.saturating_add(bytes));
+        // Few files have holes, and all threads count.
+        if bytes > 0 {
+            self.note(|report| report.hole_bytes = report.hole_bytes.saturating_add(bytes));
+        }
     }
 
     /// Counts an object that stays as it is. `is_kept` is true if it differs from the stored
