@@ -13,6 +13,9 @@ pub(crate) const FOLDER: &str = "docs/performance";
 
 const GIB: f64 = 1_073_741_824.0;
 
+/// Start of a section of a page.
+const SECTION: &str = "\n## ";
+
 /// Returns the head of a page: the title, the command line of this program, and the machine.
 pub(crate) fn head(title: &str) -> String {
     let machine = Machine::read();
@@ -90,6 +93,23 @@ pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Tr
     Ok(path)
 }
 
+/// Writes a page without sections as [`write`] does, and keeps the sections of the page that is
+/// there: they were written by hand.
+pub(crate) fn write_above_sections(
+    folder: &Path,
+    name: &str,
+    text: &str,
+) -> Result<PathBuf, Trouble> {
+    let path = folder.join(name);
+    let before = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        before => before.while_doing(|| format!("read {}", path.display()))?,
+    };
+    assert!(!text.contains(SECTION), "all sections of the page are written by hand");
+    let sections = before.find(SECTION).map_or("", |at| &before[at..]);
+    write(folder, name, &[text, sections].concat())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +118,22 @@ mod tests {
     fn a_table_has_a_rule_below_its_head() {
         let rows = [vec!["a".to_owned(), "1".to_owned()]];
         assert_eq!(table(&["what", "MB/s"], &rows), "| what | MB/s |\n| --- | ---: |\n| a | 1 |\n");
+    }
+
+    #[test]
+    fn sections_stay_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |text: &str| {
+            let path = write_above_sections(folder.path(), "page.md", text).unwrap();
+            std::fs::read_to_string(path).unwrap()
+        };
+        assert_eq!(write("# Page\n\nfirst\n"), "# Page\n\nfirst\n");
+        assert_eq!(write("# Page\n\nnext\n"), "# Page\n\nnext\n");
+        let sections = "\n## By hand\n\nreasons\n\n### Below\n\n## Another\n";
+        std::fs::write(folder.path().join("page.md"), format!("# Old\n{sections}")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(write("# Page\n\nlast\n"), format!("# Page\n\nlast\n{sections}"));
+        }
     }
 
     #[test]

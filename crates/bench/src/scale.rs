@@ -12,6 +12,7 @@
 //!    bytes in both directions. The relay is idle while nothing is sent.
 //! 3. The bench drops the page cache only with `--cold`. Objects that do not fit into memory are
 //!    read from the disk in any case.
+//! 4. Sections of the page are written by hand, and the bench keeps them.
 
 pub(crate) mod fill;
 pub(crate) mod image;
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     std::fs::create_dir_all(out).while_doing(|| format!("make {}", out.display()))?;
     let results = measure::measure(&options)?;
     let text = report::text(&results);
-    page::write(out, results.supplement.file_name(), &text)?;
+    page::write_above_sections(out, results.supplement.file_name(), &text)?;
     if args.page.json {
         return output::result(&report::document(&results).to_string());
     }
