@@ -40,11 +40,14 @@ pub(super) struct Run {
     pub(super) cpu: Duration,
     pub(super) memory_bytes: u64,
     pub(super) bytes_transferred: u64,
+    pub(super) objects: u64,
 }
 
 /// Backups of all nodes, and the figures of the server meanwhile.
 #[derive(Clone, Debug)]
 pub(super) struct Wave {
+    /// Number of nodes that backed up at the same time.
+    pub(super) at_once: usize,
     pub(super) wall: Duration,
     /// Runs of the nodes that did not fail.
     pub(super) runs: Vec<Run>,
@@ -138,6 +141,7 @@ impl Node {
             cpu: finished.cpu,
             memory_bytes: finished.memory_bytes,
             bytes_transferred: finished.report["bytes_transferred"].as_u64().unwrap_or(0),
+            objects: finished.report["inspected"].as_u64().unwrap_or(0),
         })
     }
 
@@ -253,6 +257,7 @@ fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble
     });
     process::check_interrupted()?;
     Ok(Wave {
+        at_once,
         wall,
         runs,
         failures,

@@ -10,6 +10,9 @@ use crate::spread::{Spread, float};
 /// Maximum number of failures that the page lists.
 const FAILURES_SHOWN: usize = 20;
 
+/// Target: maximum time of a backup, as a multiple of the mean time of those that started with it.
+const MEANS_MAX: f64 = 3.0;
+
 const MIB: f64 = 1_048_576.0;
 
 impl Wave {
@@ -19,6 +22,25 @@ impl Wave {
 
     fn client_cpu(&self) -> f64 {
         self.runs.iter().map(|run| run.cpu.as_secs_f64()).sum()
+    }
+
+    /// Returns the objects of all nodes for each second.
+    fn rate(&self) -> f64 {
+        let objects = self.runs.iter().map(|run| run.objects).sum();
+        float(objects) / self.wall.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns the time of the longest backup as a multiple of the mean time.
+    fn means(&self) -> f64 {
+        let total: f64 = self.runs.iter().map(secs).sum();
+        let count = float(self.runs.len() as u64);
+        self.spread(secs).most * count / total.max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns the bytes by which the peak of the server has grown, for each session.
+    fn session_bytes(&self) -> f64 {
+        let growth = self.server_memory_after.saturating_sub(self.server_memory_before);
+        float(growth) / float(self.at_once.max(1) as u64)
     }
 }
 
@@ -40,9 +62,13 @@ fn head(results: &Results) -> String {
         count => format!("**{}**", output::counted(count, "failure")),
     };
     let walls = Spread::of(results.rounds.iter().map(|wave| wave.wall.as_secs_f64()));
+    let means = Spread::of(results.rounds.iter().map(Wave::means)).most;
+    let verdict = if means <= MEANS_MAX { "met" } else { "**missed**" };
     format!(
         "{}\n{failures}. Nodes that started at once: {}; all of them were done after **{} s**. \
-         Nodes that were verified, restored and compared at the end: {}, with differences: {}.\n\n\
+         No node took more than {means:.2} times the mean of its round; the aim of \
+         {MEANS_MAX:.1} is {verdict}. Nodes that were verified, restored and compared at the end: \
+         {}, with differences: {}.\n\n\
          Each node has {} files of up to 8 KiB; a few of them change before each round. To enrol \
          all nodes, one after the other, took {:.1} s. Load: {} before, {} after. Median (least .. \
          most).\n\n",
@@ -67,13 +93,16 @@ fn waves(results: &Results) -> String {
     let head = [
         "",
         "all nodes, s",
+        "objects/s",
         "one node, s",
+        "longest / mean",
         "failed",
         "clients' CPU, s",
         "server CPU, s",
         "memory of a client, MiB",
         "server's peak before, MiB",
         "server's peak after, MiB",
+        "its growth for a session, MiB",
         "transferred by a node, KiB",
     ];
     page::table(&head, &rows)
@@ -83,13 +112,16 @@ fn row(label: &str, wave: &Wave) -> Vec<String> {
     vec![
         label.to_owned(),
         format!("{:.2}", wave.wall.as_secs_f64()),
+        format!("{:.0}", wave.rate()),
         page::cell(wave.spread(secs), 2),
+        format!("{:.2}", wave.means()),
         wave.failures.len().to_string(),
         format!("{:.2}", wave.client_cpu()),
         format!("{:.2}", wave.server_cpu.as_secs_f64()),
         page::cell(wave.spread(|run| memory(run) / MIB), 1),
         format!("{:.1}", float(wave.server_memory_before) / MIB),
         format!("{:.1}", float(wave.server_memory_after) / MIB),
+        format!("{:.2}", wave.session_bytes() / MIB),
         page::cell(wave.spread(|run| float(run.bytes_transferred) / 1024.0), 1),
     ]
 }
@@ -126,18 +158,59 @@ fn wave_document(wave: &Wave) -> Value {
                 "cpu_secs": run.cpu.as_secs_f64(),
                 "memory_bytes": run.memory_bytes,
                 "bytes_transferred": run.bytes_transferred,
+                "objects": run.objects,
             })
         })
         .collect();
     json!({
+        "at_once": wave.at_once,
         "wall_secs": wave.wall.as_secs_f64(),
+        "objects_per_sec": wave.rate(),
         "node_wall_secs": wave.spread(secs).json(),
+        "longest_per_mean": wave.means(),
         "client_memory_bytes": wave.spread(memory).json(),
         "client_cpu_secs": wave.client_cpu(),
         "server_cpu_secs": wave.server_cpu.as_secs_f64(),
         "server_memory_before": wave.server_memory_before,
         "server_memory_after": wave.server_memory_after,
+        "server_growth_bytes_per_session": wave.session_bytes(),
         "failed": wave.failures.len(),
         "runs": runs,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn wave(secs: &[u64]) -> Wave {
+        let run =
+            |&secs: &u64| Run { wall: Duration::from_secs(secs), objects: 600, ..Run::default() };
+        Wave {
+            at_once: 4,
+            wall: Duration::from_secs(6),
+            runs: secs.iter().map(run).collect(),
+            failures: Vec::new(),
+            server_cpu: Duration::ZERO,
+            server_memory_before: 3 << 20,
+            server_memory_after: 5 << 20,
+        }
+    }
+
+    #[test]
+    fn a_node_that_waits_is_seen_beside_the_mean() {
+        let wave = wave(&[1, 1, 1, 5]);
+        assert_eq!(
+            format!("{:.2} {:.2} {:.2}", wave.means(), wave.rate(), wave.session_bytes()),
+            "2.50 400.00 524288.00"
+        );
+    }
+
+    #[test]
+    fn a_wave_that_failed_has_no_figures() {
+        let wave = wave(&[]);
+        assert_eq!(format!("{:.1} {:.1}", wave.means(), wave.rate()), "0.0 0.0");
+    }
 }
