@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one server; N nodes, each with a home and a small tree
-//!   first backups, a few at a time
+//!   first backups, a few or many at a time
 //!   round:  change a few files of every tree -> all N incrementals at once
 //!   after:  verify, restore and compare a sample of the nodes
 //! ```
@@ -20,6 +20,7 @@ use crate::output;
 use crate::page;
 use crate::trouble::Trouble;
 use muster::Order;
+use tree::Shape;
 
 /// Enrol many nodes at one server and start all their incrementals at once
 ///
@@ -35,6 +36,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = FILES_DEFAULT, value_parser = number(tree::FILES_MIN..=FILES_MAX))]
     files: usize,
+    /// Make files without content, so that the pages of the nodes have no data
+    #[arg(long)]
+    empty: bool,
+    /// Number of first backups that run at the same time
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = FIRST_DEFAULT, value_parser = number(1..=NODES_MAX))]
+    first_at_once: usize,
     /// Number of rounds, in which all nodes start at once
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
@@ -49,13 +57,15 @@ const NODES_DEFAULT: usize = 200;
 const NODES_MAX: usize = 2000;
 const FILES_DEFAULT: usize = 500;
 const FILES_MAX: usize = 1_000_000;
+const FIRST_DEFAULT: usize = 4;
 const ROUNDS_DEFAULT: usize = 2;
 const ROUNDS_MAX: usize = 100;
 
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let order = Order {
         nodes: args.nodes,
-        files: args.files,
+        shape: Shape { files: args.files, is_empty: args.empty },
+        first_at_once: args.first_at_once.min(args.nodes),
         rounds: args.rounds,
         work: args.work.folder(),
     };

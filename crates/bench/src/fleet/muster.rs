@@ -9,16 +9,13 @@ use std::time::{Duration, Instant};
 use e2e::clock;
 use e2e::manifest::{Manifest, diff};
 
-use super::tree;
+use super::tree::Shape;
 use crate::machine;
 use crate::output;
 use crate::process::{self, Outcome, Runner, Server};
 use crate::site::Site;
 use crate::trouble::{Context as _, Trouble};
 use crate::workplace::Workplace;
-
-/// Number of first backups that are running at the same time.
-const FIRST_AT_ONCE: usize = 4;
 
 /// Number of nodes that are verified, restored and compared at the end.
 const SAMPLE: usize = 8;
@@ -28,7 +25,9 @@ const MEMORY_SHARE_PERCENT: u64 = 80;
 
 pub(super) struct Order {
     pub(super) nodes: usize,
-    pub(super) files: usize,
+    pub(super) shape: Shape,
+    /// Number of first backups that are running at the same time.
+    pub(super) first_at_once: usize,
     pub(super) rounds: usize,
     pub(super) work: PathBuf,
 }
@@ -62,7 +61,7 @@ pub(super) struct Wave {
 
 pub(super) struct Results {
     pub(super) nodes: usize,
-    pub(super) files: usize,
+    pub(super) shape: Shape,
     pub(super) load_before: String,
     pub(super) load_after: String,
     /// Time from the registration of the first node to the enrolment of the last node.
@@ -170,7 +169,7 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
     let wide = u64::try_from(order.nodes).unwrap_or(u64::MAX);
     // The pool needs at most as much room as the trees.
-    let needed = tree::bytes_max(order.files).saturating_mul(wide).saturating_mul(2);
+    let needed = order.shape.bytes_max().saturating_mul(wide).saturating_mul(2);
     workplace.check_bytes(needed, &output::counted(order.nodes, "node"))?;
     let program = process::find_program()?;
     let runner = Runner::new(program.clone(), workplace.folder("outputs")?);
@@ -180,20 +179,20 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     let nodes: Vec<Node> = (0..order.nodes).map(make).collect::<Result<_, _>>()?;
     for node in &nodes {
         process::check_interrupted()?;
-        tree::plant(&node.tree(), node.number, order.files)?;
+        order.shape.plant(&node.tree(), node.number)?;
     }
     let (server, address) = site.started()?;
     output::step("enrolling");
     let (enrolled, enrolment) = clock::timed(|| enrol(&site, &address, &nodes));
     enrolled?;
     output::step("first backups");
-    let first = wave(&server, &nodes, FIRST_AT_ONCE)?;
+    let first = wave(&server, &nodes, order.first_at_once)?;
     let mut rounds = Vec::new();
     for round in 1..=order.rounds {
         check_memory(&first, order.nodes)?;
         output::step(&format!("all at once, round {round} of {}", order.rounds));
         for node in &nodes {
-            tree::change(&node.tree(), node.number, order.files, round)?;
+            order.shape.change(&node.tree(), node.number, round)?;
         }
         rounds.push(wave(&server, &nodes, nodes.len())?);
     }
@@ -202,7 +201,7 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     server.stop()?;
     Ok(Results {
         nodes: order.nodes,
-        files: order.files,
+        shape: order.shape,
         load_before,
         load_after: machine::load(),
         enrolment,

@@ -63,13 +63,14 @@ fn head(results: &Results) -> String {
     };
     let walls = Spread::of(results.rounds.iter().map(|wave| wave.wall.as_secs_f64()));
     let means = Spread::of(results.rounds.iter().map(Wave::means)).most;
+    let content = if results.shape.is_empty { "without content" } else { "of up to 8 KiB" };
     let verdict = if means <= MEANS_MAX { "met" } else { "**missed**" };
     format!(
         "{}\n{failures}. Nodes that started at once: {}; all of them were done after **{} s**. \
          No node took more than {means:.2} times the mean of its round; the aim of \
          {MEANS_MAX:.1} is {verdict}. Nodes that were verified, restored and compared at the end: \
          {}, with differences: {}.\n\n\
-         Each node has {} files of up to 8 KiB; a few of them change before each round. To enrol \
+         Each node has {} files {content}; a few of them change before each round. To enrol \
          all nodes, one after the other, took {:.1} s. Load: {} before, {} after. Median (least .. \
          most).\n\n",
         page::head("A fleet"),
@@ -77,7 +78,7 @@ fn head(results: &Results) -> String {
         page::cell(walls, 1),
         results.compared,
         results.differences.len(),
-        results.files,
+        results.shape.files,
         results.enrolment.as_secs_f64(),
         results.load_before,
         results.load_after,
@@ -86,10 +87,10 @@ fn head(results: &Results) -> String {
 
 fn waves(results: &Results) -> String {
     let rounds = (1..).zip(&results.rounds);
-    let rows: Vec<Vec<String>> =
-        std::iter::once(row("first backups, a few at a time", &results.first))
-            .chain(rounds.map(|(number, wave)| row(&format!("all at once, round {number}"), wave)))
-            .collect();
+    let first = format!("first backups, {} at a time", results.first.at_once);
+    let rows: Vec<Vec<String>> = std::iter::once(row(&first, &results.first))
+        .chain(rounds.map(|(number, wave)| row(&format!("all at once, round {number}"), wave)))
+        .collect();
     let head = [
         "",
         "all nodes, s",
@@ -137,7 +138,8 @@ pub(super) fn document(results: &Results) -> Value {
     let rounds: Vec<Value> = results.rounds.iter().map(wave_document).collect();
     json!({
         "nodes": results.nodes,
-        "files": results.files,
+        "files": results.shape.files,
+        "is_empty": results.shape.is_empty,
         "load_before": results.load_before,
         "load_after": results.load_after,
         "enrolment_secs": results.enrolment.as_secs_f64(),

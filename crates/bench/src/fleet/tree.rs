@@ -1,6 +1,7 @@
-//! The small tree of a node: text files in folders of [`FOLDER_FILES`], the same in every run.
+//! The small tree of a node: text files or empty files, in folders of [`FOLDER_FILES`], the same
+//! in every run.
 //!
-//! No two files of a fleet are equal, so that each node sends all of its data.
+//! No two text files of a fleet are equal, so that each node sends all of its data.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,36 +18,60 @@ pub(super) const FILES_MIN: usize = 8;
 
 const FOLDER_FILES: usize = 50;
 const FILE_BYTES_MAX: u64 = 8 << 10;
+/// Room that is reserved for a file without content.
+const EMPTY_BYTES: u64 = 1 << 10;
 
-/// Returns the maximum number of bytes of a tree with `files` files.
-pub(super) fn bytes_max(files: usize) -> u64 {
-    u64::try_from(files).unwrap_or(u64::MAX).saturating_mul(FILE_BYTES_MAX)
+/// Shape of the trees of all nodes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) files: usize,
+    /// True if the files have no content.
+    pub(super) is_empty: bool,
 }
 
-/// Makes the tree of `node` in the folder `top`.
-pub(super) fn plant(top: &Path, node: usize, files: usize) -> Result<(), Trouble> {
-    for file in 0..files {
-        write(top, file, seed(node, file, 0))?;
+impl Shape {
+    /// Returns the maximum number of bytes of a tree.
+    pub(super) fn bytes_max(self) -> u64 {
+        let of_file = if self.is_empty { EMPTY_BYTES } else { FILE_BYTES_MAX };
+        u64::try_from(self.files).unwrap_or(u64::MAX).saturating_mul(of_file)
     }
-    Ok(())
-}
 
-/// Changes a few files. Each `round`, which counts from 1, changes other files.
-pub(super) fn change(top: &Path, node: usize, files: usize, round: usize) -> Result<(), Trouble> {
-    for touched in 0..REWRITTEN {
-        let file = (round * REWRITTEN + touched) % (files / 2);
-        write(top, file, seed(node, file, round))?;
-    }
-    // Only files of the upper half are deleted, one in each round until none is left.
-    let gone = path(top, files - 1 - (round - 1) % (files / 2));
-    match std::fs::remove_file(&gone) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(error).while_doing(|| format!("remove {}", gone.display()))?;
+    /// Makes the tree of `node` in the folder `top`.
+    pub(super) fn plant(self, top: &Path, node: usize) -> Result<(), Trouble> {
+        for file in 0..self.files {
+            self.write(top, file, seed(node, file, 0))?;
         }
-        _ => {}
+        Ok(())
     }
-    let come = files + round;
-    write(top, come, seed(node, come, round))
+
+    /// Changes a few files. Each `round`, which counts from 1, changes other files.
+    pub(super) fn change(self, top: &Path, node: usize, round: usize) -> Result<(), Trouble> {
+        let files = self.files;
+        for touched in 0..REWRITTEN {
+            let file = (round * REWRITTEN + touched) % (files / 2);
+            self.write(top, file, seed(node, file, round))?;
+        }
+        // Only files of the upper half are deleted, one in each round until none is left.
+        let gone = path(top, files - 1 - (round - 1) % (files / 2));
+        match std::fs::remove_file(&gone) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).while_doing(|| format!("remove {}", gone.display()))?;
+            }
+            _ => {}
+        }
+        let come = files + round;
+        self.write(top, come, seed(node, come, round))
+    }
+
+    fn write(self, top: &Path, file: usize, seed: u64) -> Result<(), Trouble> {
+        let path = path(top, file);
+        let what = || format!("write {}", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).while_doing(what)?;
+        }
+        let content = if self.is_empty { String::new() } else { text(seed) };
+        std::fs::write(&path, content).while_doing(what)
+    }
 }
 
 fn path(top: &Path, file: usize) -> PathBuf {
@@ -56,15 +81,6 @@ fn path(top: &Path, file: usize) -> PathBuf {
 fn seed(node: usize, file: usize, round: usize) -> u64 {
     let wide = |number: usize| u64::try_from(number).unwrap_or(0);
     wide(node) << 40 | wide(file) << 16 | wide(round)
-}
-
-fn write(top: &Path, file: usize, seed: u64) -> Result<(), Trouble> {
-    let path = path(top, file);
-    let what = || format!("write {}", path.display());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).while_doing(what)?;
-    }
-    std::fs::write(&path, text(seed)).while_doing(what)
 }
 
 fn text(seed: u64) -> String {
@@ -98,11 +114,12 @@ mod tests {
     #[test]
     fn each_round_rewrites_some_removes_one_and_adds_one() {
         let dir = tempfile::tempdir().unwrap();
-        plant(dir.path(), 3, 120).unwrap();
+        let shape = Shape { files: 120, is_empty: false };
+        shape.plant(dir.path(), 3).unwrap();
         let mut before = files(dir.path());
         assert_eq!(before.len(), 120);
         for round in 1..4 {
-            change(dir.path(), 3, 120, round).unwrap();
+            shape.change(dir.path(), 3, round).unwrap();
             let after = files(dir.path());
             let count =
                 |keep: &dyn Fn(&PathBuf) -> bool| after.keys().filter(|path| keep(path)).count();
@@ -112,6 +129,17 @@ mod tests {
             assert_eq!(count(&changed), REWRITTEN);
             before = after;
         }
+    }
+
+    #[test]
+    fn empty_files_stay_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let shape = Shape { files: 120, is_empty: true };
+        shape.plant(dir.path(), 3).unwrap();
+        shape.change(dir.path(), 3, 1).unwrap();
+        let files = files(dir.path());
+        assert_eq!(files.len(), 120);
+        assert!(files.values().all(Vec::is_empty));
     }
 
     #[test]
