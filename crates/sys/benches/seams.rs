@@ -110,7 +110,8 @@ fn make(folder: &Path) -> io::Result<u32> {
     for dir_index in 0..FILE_COUNT / FILES_PER_DIR {
         let dir = Arc::new(base.make_dir(format!("dir{dir_index}").as_bytes())?);
         for index in 0..FILES_PER_DIR {
-            let mut file = NewFile::create(&dir, format!("some file {index}.rs").as_bytes())?;
+            let name = format!("some file {index}.rs");
+            let mut file = NewFile::create_with_mode(&dir, name.as_bytes(), stat.mode)?;
             file.write_at(CONTENT, 0)?;
             let applied = file.apply(&stat, &Attributes::default(), true);
             assert!(applied.refused.is_empty(), "{:?}", applied.refused);
