@@ -10,6 +10,8 @@
 //! 1. Every client is a process of its own. A thread of the bench waits for it.
 //! 2. A node that fails is counted and named, and the other nodes continue. After any failure the
 //!    bench fails, but writes its page first.
+//! 3. If many first backups run at once, one node backs up alone before them. It shows whether the
+//!    memory is enough for all clients.
 
 mod muster;
 mod text;

@@ -17,6 +17,10 @@ use crate::site::Site;
 use crate::trouble::{Context as _, Trouble};
 use crate::workplace::Workplace;
 
+/// Maximum number of first backups at the same time that are started before it is known how much
+/// memory one of them takes.
+const UNCHECKED_MAX: usize = 4;
+
 /// Number of nodes that are verified, restored and compared at the end.
 const SAMPLE: usize = 8;
 
@@ -186,10 +190,16 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     let (enrolled, enrolment) = clock::timed(|| enrol(&site, &address, &nodes));
     enrolled?;
     output::step("first backups");
-    let first = wave(&server, &nodes, order.first_at_once)?;
+    let (alone, others) = nodes.split_at(usize::from(order.first_at_once > UNCHECKED_MAX));
+    for node in alone {
+        let run = node.back_up(clock::now())?;
+        check_memory(run.memory_bytes, order.first_at_once)?;
+    }
+    let first = wave(&server, others, order.first_at_once)?;
+    let largest = first.runs.iter().map(|run| run.memory_bytes).max().unwrap_or(0);
     let mut rounds = Vec::new();
     for round in 1..=order.rounds {
-        check_memory(&first, order.nodes)?;
+        check_memory(largest, order.nodes)?;
         output::step(&format!("all at once, round {round} of {}", order.rounds));
         for node in &nodes {
             order.shape.change(&node.tree(), node.number, round)?;
@@ -222,9 +232,9 @@ fn enrol(site: &Site<'_>, address: &str, nodes: &[Node]) -> Result<(), Trouble> 
     Ok(())
 }
 
-/// Fails if the clients together would need too much of the free memory.
-fn check_memory(first: &Wave, nodes: usize) -> Result<(), Trouble> {
-    let largest = first.runs.iter().map(|run| run.memory_bytes).max().unwrap_or(0);
+/// Fails if the clients of `nodes` nodes, of `largest` bytes each, would together need too much of
+/// the free memory.
+fn check_memory(largest: u64, nodes: usize) -> Result<(), Trouble> {
     let needed = largest.saturating_mul(u64::try_from(nodes).unwrap_or(u64::MAX));
     let free = machine::free_memory()? / 100 * MEMORY_SHARE_PERCENT;
     if needed <= free {
@@ -256,7 +266,7 @@ fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble
     });
     process::check_interrupted()?;
     Ok(Wave {
-        at_once,
+        at_once: at_once.min(nodes.len()),
         wall,
         runs,
         failures,
