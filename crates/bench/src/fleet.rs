@@ -34,6 +34,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = NODES_DEFAULT, value_parser = number(1..=NODES_MAX))]
     nodes: usize,
+    /// Number of nodes among them whose backups send slowly
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0..=NODES_MAX))]
+    trickle: usize,
     /// Number of files of each node
     #[arg(long, value_name = "N")]
     #[arg(default_value_t = FILES_DEFAULT, value_parser = number(tree::FILES_MIN..=FILES_MAX))]
@@ -66,6 +69,7 @@ const ROUNDS_MAX: usize = 100;
 pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let order = Order {
         nodes: args.nodes,
+        trickle: args.trickle.min(args.nodes),
         shape: Shape { files: args.files, is_empty: args.empty },
         first_at_once: args.first_at_once.min(args.nodes),
         rounds: args.rounds,

@@ -21,6 +21,9 @@ use crate::workplace::Workplace;
 /// memory one of them takes.
 const UNCHECKED_MAX: usize = 4;
 
+/// Rate at which nodes trickle: the least that a client takes as a limit.
+const TRICKLE_RATE: &str = "128K";
+
 /// Number of nodes that are verified, restored and compared at the end.
 const SAMPLE: usize = 8;
 
@@ -29,6 +32,8 @@ const MEMORY_SHARE_PERCENT: u64 = 80;
 
 pub(super) struct Order {
     pub(super) nodes: usize,
+    /// Number of nodes that trickle.
+    pub(super) trickle: usize,
     pub(super) shape: Shape,
     /// Number of first backups that are running at the same time.
     pub(super) first_at_once: usize,
@@ -44,6 +49,7 @@ pub(super) struct Run {
     pub(super) memory_bytes: u64,
     pub(super) bytes_transferred: u64,
     pub(super) objects: u64,
+    pub(super) trickles: bool,
 }
 
 /// Backups of all nodes, and the figures of the server meanwhile.
@@ -65,6 +71,7 @@ pub(super) struct Wave {
 
 pub(super) struct Results {
     pub(super) nodes: usize,
+    pub(super) trickle: usize,
     pub(super) shape: Shape,
     pub(super) load_before: String,
     pub(super) load_after: String,
@@ -88,19 +95,26 @@ impl Results {
 /// A node with its home folder, its tree and its outputs.
 struct Node {
     number: usize,
+    /// True if the node sends no faster than [`TRICKLE_RATE`].
+    trickles: bool,
     folder: PathBuf,
     runner: Runner,
 }
 
 impl Node {
-    fn make(workplace: &Workplace, program: &Path, number: usize) -> Result<Self, Trouble> {
+    fn make(
+        workplace: &Workplace,
+        program: &Path,
+        number: usize,
+        trickles: bool,
+    ) -> Result<Self, Trouble> {
         let folder = workplace.folder(&format!("node-{number}"))?;
         for part in ["outputs", "tree"] {
             let path = folder.join(part);
             std::fs::create_dir(&path).while_doing(|| format!("make {}", path.display()))?;
         }
         let runner = Runner::new(program.to_path_buf(), folder.join("outputs"));
-        Ok(Self { number, folder, runner })
+        Ok(Self { number, trickles, folder, runner })
     }
 
     fn name(&self) -> String {
@@ -138,13 +152,18 @@ impl Node {
     /// takes a while to start hundreds of processes, and a node that starts late has waited.
     fn back_up(&self, begin: Instant) -> Result<Run, Trouble> {
         let tree = self.tree();
-        let finished = self.whole(&["backup".as_ref(), tree.as_os_str()])?;
+        let mut command = vec![OsStr::new("backup"), tree.as_os_str()];
+        if self.trickles {
+            command.extend([OsStr::new("--limit-rate-send"), OsStr::new(TRICKLE_RATE)]);
+        }
+        let finished = self.whole(&command)?;
         Ok(Run {
             wall: begin.elapsed(),
             cpu: finished.cpu,
             memory_bytes: finished.memory_bytes,
             bytes_transferred: finished.report["bytes_transferred"].as_u64().unwrap_or(0),
             objects: finished.report["inspected"].as_u64().unwrap_or(0),
+            trickles: self.trickles,
         })
     }
 
@@ -179,7 +198,9 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     let runner = Runner::new(program.clone(), workplace.folder("outputs")?);
     let site = Site::new(&runner, workplace.folder("site")?);
     output::step("making the trees");
-    let make = |number| Node::make(&workplace, &program, number);
+    // The last nodes trickle: the first one shows how much memory a client takes.
+    let pouring = order.nodes - order.trickle;
+    let make = |number| Node::make(&workplace, &program, number, number >= pouring);
     let nodes: Vec<Node> = (0..order.nodes).map(make).collect::<Result<_, _>>()?;
     for node in &nodes {
         process::check_interrupted()?;
@@ -211,6 +232,7 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     server.stop()?;
     Ok(Results {
         nodes: order.nodes,
+        trickle: order.trickle,
         shape: order.shape,
         load_before,
         load_after: machine::load(),
