@@ -101,8 +101,10 @@ const PRESSING_MIN: f64 = 0.05;
 /// compression until the measurement is forgotten.
 const HOPELESS: f64 = 0.8;
 /// Index in [`LADDER`] of the strength that is tried if sent bytes seem to be the bottleneck, and
-/// that is used while the queue is full before anything is known.
+/// that is used while the link seems to be slow before anything is known.
 const STRONG: usize = 7;
+/// Time after the first quantum in which the server's first report arrives, unless the link is slow.
+const FIRST_REPORT: Duration = Duration::from_millis(50);
 /// Idle share of the processors' time. Above this share they have time for more work.
 const IDLE: f64 = 0.15;
 
@@ -135,6 +137,8 @@ pub(super) struct Tuner {
     handed: u64,
     /// Time that threads have spent on compression in the window.
     pressed: Duration,
+    /// When the first quantum was handed to the outbox.
+    first_at: Option<Instant>,
     /// Bytes handed to the outbox before the window.
     handed_ever: u64,
     /// Shortest delay between outbox and server, in seconds.
@@ -169,6 +173,7 @@ impl Tuner {
             bytes: 0,
             handed: 0,
             pressed: Duration::ZERO,
+            first_at: None,
             handed_ever: arrived,
             way: WAY_MAX.as_secs_f64(),
             is_full: false,
@@ -184,11 +189,13 @@ impl Tuner {
     /// with room for `room`.
     ///
     /// Over a slow link much data is compressed before the first report of the server shows how
-    /// slow the link is. Until then, a full queue shows that more compression costs no time.
+    /// slow the link is. Until then, a full queue or a report that is late shows that more
+    /// compression costs no time.
     pub(super) fn means_behind(&self, waiting: usize, room: usize) -> Means {
         let knows_nothing = self.judge.windows == 0;
         let is_full = room > 0 && waiting >= room;
-        let at = if knows_nothing && is_full { STRONG } else { self.at };
+        let is_late = self.first_at.is_some_and(|first| first.elapsed() > FIRST_REPORT);
+        let at = if knows_nothing && (is_full || is_late) { STRONG } else { self.at };
         LADDER[at].means
     }
 
@@ -205,6 +212,7 @@ impl Tuner {
     /// took `time`. `arrived` is the number of bytes that the server has reported since the
     /// beginning.
     pub(super) fn note(&mut self, bytes: u64, handed: u64, time: Duration, arrived: u64) {
+        self.first_at.get_or_insert_with(sys::clock::monotonic);
         self.quanta += 1;
         self.bytes += bytes;
         self.handed += handed;
@@ -659,6 +667,19 @@ mod tests {
         assert_eq!(tuner.means_behind(0, 0), standard, "no queue");
         tuner.judge.windows = 1;
         assert_eq!(tuner.means_behind(4, 4), standard, "the link is measured");
+    }
+
+    #[test]
+    fn a_first_report_that_is_late_gets_more_compression() {
+        let mut tuner = Tuner::start(0);
+        let strong = Means::Threads(Compression::Level(6));
+        let standard = Means::Threads(Compression::Standard);
+        tuner.first_at = Some(sys::clock::monotonic() + FIRST_REPORT);
+        assert_eq!(tuner.means_behind(0, 4), standard, "the report is not due");
+        tuner.first_at = Some(sys::clock::monotonic() - 2 * FIRST_REPORT);
+        assert_eq!(tuner.means_behind(0, 4), strong, "no report yet");
+        tuner.judge.windows = 1;
+        assert_eq!(tuner.means_behind(0, 4), standard, "the link is measured");
     }
 
     #[test]
