@@ -69,8 +69,6 @@ pub struct Fleet {
     unindexed: Mutex<BTreeSet<PackNumber>>,
     /// Pack number below which the index has all packs.
     pub(crate) indexed: AtomicU64,
-    /// True from the end of a server until its unfinished packs and uploads are cleared up.
-    pub(crate) has_left_behind: AtomicBool,
     pub(crate) pulse: Arc<Pulse>,
 }
 
@@ -179,7 +177,6 @@ impl Fleet {
             position,
             unindexed: Mutex::default(),
             indexed: AtomicU64::new(0),
-            has_left_behind: AtomicBool::new(false),
         }))
     }
 

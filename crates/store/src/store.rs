@@ -88,6 +88,9 @@ pub struct Store {
     /// Packs that the index lacks because nobody could read them. The index is not complete up to
     /// the first of them.
     unread: Mutex<BTreeSet<PackNumber>>,
+    /// True from the end of another server, or the return of a bucket, until unfinished packs and
+    /// uploads of dead servers are cleared up.
+    pub(crate) has_left_behind: AtomicBool,
     /// Packs of pools that have come back and could not be recorded yet.
     returned: Mutex<pool::Inventory>,
     /// Pools that this server may not use at present, with the reason.
@@ -230,6 +233,7 @@ impl Store {
             index,
             indexed_to: complete_to,
             unread: Mutex::default(),
+            has_left_behind: AtomicBool::new(false),
             returned: Mutex::default(),
             refused: Mutex::default(),
             sealed_since_flush: AtomicU64::new(0),

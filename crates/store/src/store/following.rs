@@ -102,7 +102,7 @@ impl Store {
         }
         let is_gone = |id: u64| now.servers.iter().all(|server| server.id != id);
         if is_new || before.servers.iter().any(|server| is_gone(server.id)) {
-            fleet.has_left_behind.store(true, Ordering::Relaxed);
+            self.has_left_behind.store(true, Ordering::Relaxed);
         }
         self.claims.release_forgotten()
     }
@@ -251,17 +251,18 @@ impl Store {
     /// Removes the remains of servers that have ended: unfinished uploads, and packs that no server
     /// has reported.
     pub fn clear_up(&self) -> Result<(), CatalogError> {
-        let Some(fleet) = &self.fleet else { return Ok(()) };
-        let purged = fleet.state().purged;
-        if purged.elapsed() > PURGE_PAUSE {
-            fleet.postgres.forget_pack_changes()?;
-            fleet.state().purged = sys::clock::monotonic();
+        if let Some(fleet) = &self.fleet {
+            let purged = fleet.state().purged;
+            if purged.elapsed() > PURGE_PAUSE {
+                fleet.postgres.forget_pack_changes()?;
+                fleet.state().purged = sys::clock::monotonic();
+            }
         }
-        if !fleet.has_left_behind.swap(false, Ordering::Relaxed) {
+        if !self.has_left_behind.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
         // A failure leaves the work to the next call.
-        let again = || fleet.has_left_behind.store(true, Ordering::Relaxed);
+        let again = || self.has_left_behind.store(true, Ordering::Relaxed);
         let Some(_tending) = self.try_tend() else {
             again();
             return Ok(());
@@ -274,7 +275,7 @@ impl Store {
                 return Ok(());
             }
         };
-        let horizon = fleet.postgres.roll().inspect_err(|_| again())?.horizon();
+        let horizon = self.horizon().inspect_err(|_| again())?;
         self.pools.end_orphans(Some(horizon));
         self.condemn_unknown(listed.into_iter().filter(|(pack, _)| *pack < horizon))
             .inspect_err(|_| again())
