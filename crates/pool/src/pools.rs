@@ -14,9 +14,9 @@
 //!    crash were never synced.
 //! 4. A pack that failed to sync takes no more quanta, and none of its unsynced places is served.
 //! 5. A pack leaves a pool only once it is whole and durable in another, or nothing names it.
-//! 6. A primary pool in a folder that is there at the start, or comes back, takes part in reads
-//!    and writes only after its packs have been examined: none waits for the end of a dead server's
-//!    work, and none is known to have the number of another pack.
+//! 6. A primary pool in a folder or a bucket that is there at the start, or comes back, takes part
+//!    in reads and writes only after its packs have been examined: none waits for the end of a dead
+//!    server's work, and none in a folder is known to have the number of another pack.
 //!
 //! Locks: `refreshing` and `syncing` are taken before `state`. While `state` is held, only those
 //! methods of a storage are called whose comments allow it.
@@ -283,8 +283,16 @@ impl Pools {
 
     /// True if the packs of `pool` lie on volumes.
     pub fn is_shelf(&self, pool: PoolId) -> bool {
-        self.storage_of(pool)
-            .is_some_and(|storage| storage.distance() == Distance::Volume)
+        self.is_at(pool, Distance::Volume)
+    }
+
+    /// True if the packs of `pool` lie in an object store.
+    pub fn is_bucket(&self, pool: PoolId) -> bool {
+        self.is_at(pool, Distance::Network)
+    }
+
+    fn is_at(&self, pool: PoolId, distance: Distance) -> bool {
+        self.storage_of(pool).is_some_and(|storage| storage.distance() == distance)
     }
 
     /// True if the packs of any pool lie on volumes.

@@ -327,19 +327,20 @@ impl Store {
         self.condemn_unknown(objects.map(|pack| (*pack, 0)))
     }
 
-    /// Forgets the packs in object stores that the catalogue does not know, because other servers
-    /// may be about to commit them.
-    fn leave_unknown(&self, opened: &mut pool::Inventory, rows: &[PackRow]) {
+    /// Leaves out the packs in object stores that the catalogue does not know, unless the server is
+    /// held. A server of a fleet forgets them, because other servers may be about to commit them.
+    fn leave_unknown(&self, found: &mut pool::Inventory, rows: &[PackRow]) {
+        if self.recovered.load(Ordering::Relaxed) {
+            return;
+        }
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
-        let is_known = |pack: &PackNumber| {
-            let is_known = known.contains(pack) || !self.pools.is_object(*pack);
-            if !is_known && !self.recovered.load(Ordering::Relaxed) {
-                self.pools.forget(*pack);
-                return false;
+        let is_left =
+            |pack: &mut PackNumber| !known.contains(&*pack) && self.pools.is_object(*pack);
+        for pack in found.sealed.extract_if(.., is_left) {
+            if self.fleet.is_some() {
+                self.pools.forget(pack);
             }
-            true
-        };
-        opened.sealed.retain(is_known);
+        }
     }
 
     /// Adds the chunks of the packs after `complete` to the index, which lacks them after a crash.

@@ -175,10 +175,7 @@ impl BucketScene {
 
     #[track_caller]
     fn await_pool(&self) {
-        let is_there = (0..1800).any(|_| {
-            pause(Duration::from_millis(100));
-            self.scene.pool("PRIMARY")["available"] == true
-        });
+        let is_there = becomes_true(|| self.scene.pool("PRIMARY")["available"] == true);
         assert!(is_there, "the pool should be available again");
     }
 
@@ -195,6 +192,14 @@ impl BucketScene {
         assert!(has_begun, "the upload has not started");
         running
     }
+}
+
+/// Waits, and returns true once `is_so` does.
+fn becomes_true(is_so: impl Fn() -> bool) -> bool {
+    (0..1800).any(|_| {
+        pause(Duration::from_millis(100));
+        is_so()
+    })
 }
 
 #[track_caller]
@@ -261,6 +266,27 @@ fn a_bucket_that_the_key_may_not_use_for_a_while_loses_nothing() {
 #[test]
 fn a_bucket_that_is_not_found_for_a_while_loses_nothing() {
     goes_and_comes_back(Garage::hide, "Bucket not found");
+}
+
+/// Uploads that a killed server had left in a bucket were ended by the next start, and not if the
+/// bucket came back later.
+#[test]
+fn uploads_of_a_killed_server_are_ended_when_their_bucket_is_back() {
+    let Some(mut stored) = BucketScene::new(FILES, FILE_BYTES) else { return };
+    stored.scene.backup();
+    plant_files(&stored.scene.tree.join("large"), 3, LARGE_BYTES, 2);
+    let running = stored.begin_upload();
+    stored.scene.server.kill9();
+    running.kill9();
+    stored.proxy.weather().be_silent(false);
+    assert!(becomes_true(|| stored.garage.unfinished_uploads() > 0), "the upload has not begun");
+    stored.garage.hide(true);
+    stored.scene.server.restart();
+    assert_eq!(stored.scene.pool("PRIMARY")["available"], false);
+    stored.garage.hide(false);
+    stored.await_pool();
+    assert!(becomes_true(|| stored.garage.unfinished_uploads() == 0), "the upload is left");
+    stored.finish("back");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::storage::{Distance, Presence};
 #[derive(Debug, Default)]
 pub struct Arrivals {
     pub pools: Vec<PoolId>,
-    /// Packs that were found in those of them that are primary pools in folders.
+    /// Packs that were found in those of them that are primary pools in folders or buckets.
     pub found: Inventory,
 }
 
@@ -142,14 +142,15 @@ impl Pools {
         arrivals
     }
 
-    /// Examines the packs of a pool in a folder that has come back, before anybody uses them.
+    /// Examines the packs of a pool that has come back, before anybody uses them. Packs on volumes
+    /// have no end that could be missing.
     fn examine_again(
         &self,
         member: &mut Member,
         records: &BTreeMap<PackNumber, PackRecord>,
         found: &mut Inventory,
     ) {
-        if !member.is_primary() || member.storage.distance() != Distance::Disk {
+        if !member.is_primary() || member.storage.distance() == Distance::Volume {
             return;
         }
         let (own, mut namesakes) = {

@@ -511,6 +511,10 @@ pub fn refresh(store: &Store) {
     }
     if !arrived.pools.is_empty() {
         let noticed = catalog_copy::notice_strange(store).map(|()| Outcome::default());
+        // An older catalogue may know less than the bucket holds.
+        if noticed.is_ok() && arrived.pools.iter().any(|pool| store.pools.is_bucket(*pool)) {
+            store.has_left_behind.store(true, Ordering::Relaxed);
+        }
         log_outcome("copies of the catalogue", noticed);
     }
     let recorded = store.take_back(arrived.found).map(|()| Outcome::default());

@@ -75,7 +75,7 @@ impl Store {
         if found.sealed.is_empty() && found.recovered.is_empty() {
             return Ok(());
         }
-        let recorded = self.record_returned(&found);
+        let recorded = self.record_returned(&mut found);
         if recorded.is_err() {
             join(&mut self.returned.lock(), found);
         }
@@ -98,15 +98,16 @@ impl Store {
         Ok(())
     }
 
-    fn record_returned(&self, found: &Inventory) -> Result<(), StoreError> {
+    fn record_returned(&self, found: &mut Inventory) -> Result<(), StoreError> {
         if let (Some(fleet), Some(last)) = (&self.fleet, found.last) {
             fleet.pass(last)?;
         }
         // No pack is condemned or removed until the rows are written.
         let condemned = self.condemned();
-        let rows = self.catalog.packs()?.into_iter();
+        let rows = self.catalog.packs()?;
+        self.leave_unknown(found, &rows);
         let known: BTreeMap<PackNumber, PackState> =
-            rows.map(|row| (row.number, row.state)).collect();
+            rows.iter().map(|row| (row.number, row.state)).collect();
         let is_news = |pack: &PackNumber| {
             let is_sealed = known.get(pack).is_some_and(|state| state.is_sealed());
             !is_sealed && !condemned.holds(*pack)
