@@ -16,6 +16,7 @@ mod room;
 pub(crate) mod trusted_time;
 mod users;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use catalog::actor::SERVER;
 use catalog::{Catalog, CatalogError, CommitError, EventRow, PackRow, PackState, Write};
 use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, PoolId, ServerTime};
-use pool::{Numbers, PackRecord, Pools};
+use pool::{Numbers, PackRecord, Pools, SealedPack};
 use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use self::claims::Claims;
@@ -393,21 +394,36 @@ impl Store {
     /// Adds the packs that the catalogue does not know to the catalogue. Records its open packs as
     /// sealed.
     fn record_packs(&self, opened: &pool::Inventory, rows: &[PackRow]) -> Result<(), OpenError> {
-        let recovered = opened.recovered.iter();
-        let mut writes: Vec<Write> =
-            recovered.map(|found| sealed_row(&found.table, found.bytes)).collect();
-        // An earlier process sealed these packs, but ended before it could record them.
-        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
-        let is_condemned = |pack: &PackNumber| self.condemned().packs.contains_key(pack);
-        let unknown = opened.sealed.iter().copied();
-        let unknown = unknown.filter(|pack| !known.contains(pack) && !is_condemned(pack));
         let open = rows.iter().filter(|row| row.state == PackState::Open).map(|row| row.number);
-        for pack in open.chain(unknown) {
+        let sealed = opened.sealed.iter().copied().chain(open);
+        let news = self.news_of(&opened.recovered, sealed, rows, &self.condemned());
+        Ok(self.catalog.commit(news.into_values().collect())?)
+    }
+
+    /// Returns the writes that record those of the packs as sealed that the catalogue does not know,
+    /// or has as open: an earlier process ended before it could record that. `rows` are the packs of
+    /// the catalogue.
+    fn news_of(
+        &self,
+        recovered: &[SealedPack],
+        sealed: impl Iterator<Item = PackNumber>,
+        rows: &[PackRow],
+        condemned: &CondemnedPacks,
+    ) -> BTreeMap<PackNumber, Write> {
+        let known = rows.iter().filter(|row| row.state != PackState::Open);
+        let known: BTreeSet<PackNumber> = known.map(|row| row.number).collect();
+        let is_news = |pack: &PackNumber| !known.contains(pack) && !condemned.holds(*pack);
+        let recovered = recovered.iter().filter(|found| is_news(&found.table.pack));
+        let mut news: BTreeMap<PackNumber, Write> = recovered
+            .map(|found| (found.table.pack, sealed_row(&found.table, found.bytes)))
+            .collect();
+        for pack in sealed.filter(is_news) {
+            let Entry::Vacant(place) = news.entry(pack) else { continue };
             if let Ok((table, bytes)) = self.pools.closed(pack) {
-                writes.push(sealed_row(&table, bytes));
+                place.insert(sealed_row(&table, bytes));
             }
         }
-        Ok(self.catalog.commit(writes)?)
+        news
     }
 
     /// Makes all appended quanta durable and performs `writes`.

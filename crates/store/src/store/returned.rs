@@ -6,7 +6,7 @@ use catalog::{CatalogError, PackRow, PackState, Write};
 use model::{PackNumber, PoolId};
 use pool::{Inventory, PackRecord, PoolSpec};
 
-use super::{CATALOG_DOMAIN, Store, known_packs, log_damage, sealed_row};
+use super::{CATALOG_DOMAIN, Store, known_packs, log_damage};
 use crate::error::StoreError;
 
 /// Number of pack numbers that are skipped at a start while a pool is away: far more than a server
@@ -106,28 +106,11 @@ impl Store {
         let condemned = self.condemned();
         let rows = self.catalog.packs()?;
         self.leave_unknown(found, &rows);
-        let known: BTreeMap<PackNumber, PackState> =
-            rows.iter().map(|row| (row.number, row.state)).collect();
-        let is_news = |pack: &PackNumber| {
-            let is_sealed = known.get(pack).is_some_and(|state| state.is_sealed());
-            !is_sealed && !condemned.holds(*pack)
-        };
-        let mut writes = Vec::new();
-        let mut packs = BTreeSet::new();
-        for recovered in &found.recovered {
-            if is_news(&recovered.table.pack) {
-                writes.push(sealed_row(&recovered.table, recovered.bytes));
-                packs.insert(recovered.table.pack);
-            }
-        }
-        for pack in found.sealed.iter().filter(|pack| is_news(pack)) {
-            if let Ok((table, bytes)) = self.pools.closed(*pack) {
-                writes.push(sealed_row(&table, bytes));
-                packs.insert(*pack);
-            }
-        }
-        if !writes.is_empty() {
-            self.catalog.commit(writes)?;
+        let sealed = found.sealed.iter().copied();
+        let news = self.news_of(&found.recovered, sealed, &rows, &condemned);
+        let mut packs: BTreeSet<PackNumber> = news.keys().copied().collect();
+        if !news.is_empty() {
+            self.catalog.commit(news.into_values().collect())?;
         }
         // Commits wait for the lock, and reading many tables takes long.
         drop(condemned);
