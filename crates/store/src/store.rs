@@ -84,8 +84,6 @@ pub struct Store {
     /// Openers that no thread uses at present.
     openers: Mutex<Vec<Opener>>,
     index: DerivedIndex,
-    /// The last pack up to which the index was complete when the server opened.
-    indexed_to: PackNumber,
     /// Packs that the index lacks because nobody could read them. The index is not complete up to
     /// the first of them.
     unread: Mutex<BTreeSet<PackNumber>>,
@@ -232,7 +230,6 @@ impl Store {
             secrets,
             openers: Mutex::default(),
             index,
-            indexed_to: complete_to,
             unread: Mutex::default(),
             has_left_behind: AtomicBool::new(false),
             returned: Mutex::default(),

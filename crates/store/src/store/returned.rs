@@ -114,9 +114,9 @@ impl Store {
         }
         // Commits wait for the lock, and reading many tables takes long.
         drop(condemned);
+        // The start has noted the packs that it knew and could not read.
         let unread = self.unread.lock().clone();
-        let is_lacking = |pack: &&PackNumber| **pack > self.indexed_to || unread.contains(*pack);
-        packs.extend(found.sealed.iter().filter(is_lacking));
+        packs.extend(found.sealed.iter().filter(|pack| unread.contains(*pack)));
         for pack in packs {
             if !self.index.is_absent() && !self.condemned().holds(pack) {
                 self.index_or_note(pack);
