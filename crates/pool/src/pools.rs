@@ -162,7 +162,7 @@ impl Pools {
         // A pool that is back is claimed and examined before anybody changes anything in it.
         let is_there = was_there
             && match storage.intake() {
-                Some(intake) => intake.is_ready(mark, was_there),
+                Some(intake) => intake.is_ready(mark),
                 None => storage.files().is_marked(mark),
             };
         if is_there {

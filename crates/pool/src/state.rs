@@ -155,8 +155,9 @@ impl State {
         let margin = Margin { reserve: self.reserve, purpose };
         let member = &self.members[&slot.pool];
         let folder = &member.spec.folder;
+        assert!(member.is_there, "new packs are made in available pools only");
         let intake = member.storage.intake();
-        let ready = intake.filter(|intake| intake.is_ready(member.mark(), member.is_there));
+        let ready = intake.filter(|intake| intake.is_ready(member.mark()));
         let Some(intake) = ready else {
             return Err(AppendError::Away { folder: folder.clone() });
         };

@@ -178,9 +178,9 @@ pub(crate) trait PackStorage: Send + Sync {
 
 /// Storage that takes new packs.
 pub(crate) trait Intake {
-    /// Returns true if the storage is available, as far as that is known without a wait.
-    /// `was_there` is the last known state. May be called while the state is locked.
-    fn is_ready(&self, mark: Mark, was_there: bool) -> bool;
+    /// Returns true if the storage, which was available at the last look, still is, as far as that
+    /// is known without a wait. May be called while the state is locked.
+    fn is_ready(&self, mark: Mark) -> bool;
 
     /// Creates an open pack. Fails with `AlreadyExists` if the storage has the pack.
     fn create(&self, id: NewPackId, margin: Margin) -> io::Result<OpenPack>;

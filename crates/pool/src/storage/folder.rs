@@ -196,7 +196,7 @@ impl PackStorage for FolderStorage {
 
 impl Intake for FolderStorage {
     /// Looks for the mark, which is missing if the disk is not mounted.
-    fn is_ready(&self, mark: Mark, _was_there: bool) -> bool {
+    fn is_ready(&self, mark: Mark) -> bool {
         self.files.is_marked(mark)
     }
 
