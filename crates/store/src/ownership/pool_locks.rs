@@ -19,23 +19,37 @@ impl PoolLocks {
     /// Locks the available primary pools of `specs`, and unlocks all others. Fails if another
     /// process has locked one of them.
     pub(super) fn take(&mut self, specs: &[PoolSpec]) -> Result<(), OpenError> {
-        self.release_others(specs);
-        specs.iter().try_for_each(|spec| self.add(spec).map(drop))?;
+        let lockable = self.keep_only(specs);
+        lockable.into_iter().try_for_each(|spec| self.lock(spec).map(drop))?;
         assert!(self.0.len() <= specs.len(), "no other pool is locked");
         Ok(())
     }
 
     /// Unlocks all pools except the available primary pools of `specs`.
     pub(super) fn release_others(&mut self, specs: &[PoolSpec]) {
+        drop(self.keep_only(specs));
+    }
+
+    /// Unlocks all pools except the available primary pools of `specs`. Returns these.
+    fn keep_only<'a>(&mut self, specs: &'a [PoolSpec]) -> Vec<&'a PoolSpec> {
         let specs: Vec<&PoolSpec> = specs.iter().filter(|spec| is_lockable(spec)).collect();
         // The lock on a disk that is not available ends, because another server may use that disk.
         self.0.retain(|folder, _| specs.iter().any(|spec| spec.folder == *folder));
+        specs
     }
 
     /// Locks one more pool, if it is an available primary pool. Returns true if it was not locked
     /// before. Fails if another process has locked it.
     pub(super) fn add(&mut self, spec: &PoolSpec) -> Result<bool, OpenError> {
         if self.0.contains_key(&spec.folder) || !is_lockable(spec) {
+            return Ok(false);
+        }
+        self.lock(spec)
+    }
+
+    /// Locks an available primary pool, as [`Self::add`] does.
+    fn lock(&mut self, spec: &PoolSpec) -> Result<bool, OpenError> {
+        if self.0.contains_key(&spec.folder) {
             return Ok(false);
         }
         match pool::lock(&spec.folder) {
