@@ -135,6 +135,9 @@ pub(crate) fn server(folder: &Path) -> Config {
     Config { shared_chunk_bytes_min: 0, ..made }
 }
 
+/// Name of the file with the mark of a pool.
+const MARK_FILE: &str = "holdfast-pool";
+
 /// The node of a [`TestServer`].
 const NODE: NodeId = NodeId(1);
 
@@ -257,6 +260,18 @@ impl TestServer {
         self.store.pools.seal_all().expect("is sealed");
         self.store.commit(Vec::new()).expect("is recorded");
     }
+}
+
+/// Makes the pool in `folder` unavailable, as if its disk were not mounted.
+pub(crate) fn unmount(folder: &Path) {
+    let mark = folder.join(MARK_FILE);
+    std::fs::rename(&mark, mark.with_extension("aside")).expect("it was there");
+}
+
+/// Makes the pool in `folder` available again after [`unmount`].
+pub(crate) fn mount(folder: &Path) {
+    let mark = folder.join(MARK_FILE);
+    std::fs::rename(mark.with_extension("aside"), mark).expect("it was unmounted");
 }
 
 /// Asserts that the text of the error has `part` in it, and returns the error.

@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::pools::{self, FIRST, PoolChange, PoolSettings};
-    use crate::samples::{TestServer, stored};
+    use crate::samples::{TestServer, mount, stored, unmount};
 
     /// Returns a server with two primary pools. New packs are made in the second one while the
     /// first one is away.
@@ -168,15 +168,14 @@ mod tests {
         server.store.pools.seal_all().expect("is sealed");
         assert_eq!(stored(&server.store, &[3]).places[0].pack(), PackNumber(3));
         server.store.pools.sync().expect("is synced");
-        let mark = server.path().join("pool/holdfast-pool");
-        let aside = mark.with_extension("aside");
-        std::fs::rename(&mark, &aside).expect("is renamed");
+        let pool = server.path().join("pool");
+        unmount(&pool);
         server.reopen();
         server.back_up("/c/", &[("z", &[4])]);
         let since = server.store.catalog.packs().expect("are listed").pop().expect("a pack");
         assert!(since.number > PackNumber(NUMBERS_LEFT_OUT), "the pool may have such a pack");
 
-        std::fs::rename(&aside, &mark).expect("is renamed");
+        mount(&pool);
         pools::refresh(&server.store);
         let mut rows = server.store.catalog.packs().expect("are listed");
         assert_eq!(rows.pop(), Some(since));
@@ -200,9 +199,8 @@ mod tests {
                 server.store.close().expect("the index is written");
                 server.reopen();
             }
-            let mark = server.path().join("pool/holdfast-pool");
-            let aside = mark.with_extension("aside");
-            std::fs::rename(&mark, &aside).expect("is renamed");
+            let pool = server.path().join("pool");
+            unmount(&pool);
             if is_rebuilt {
                 pools::refresh(&server.store);
             } else {
@@ -219,7 +217,7 @@ mod tests {
             } else {
                 server.store.close().expect("the index is written");
             }
-            std::fs::rename(&aside, &mark).expect("is renamed");
+            mount(&pool);
             server.reopen();
             let packs = stored(&server.store, &[1, 2]).places;
             let packs: Vec<_> = packs.iter().map(|place| place.pack()).collect();
@@ -233,21 +231,16 @@ mod tests {
     fn a_pool_that_is_refused_keeps_no_other_away() {
         let server = TestServer::new();
         let next = server.add_pool("NEXT", false).row.id;
-        let marks = [server.path().join("pool"), server.beside("NEXT")]
-            .map(|folder| folder.join("holdfast-pool"));
+        let folders = [server.path().join("pool"), server.beside("NEXT")];
         let is_there = || {
             pools::refresh(&server.store);
             [FIRST, next].map(|pool| server.store.pools.usage(pool).is_there)
         };
-        for mark in &marks {
-            std::fs::rename(mark, mark.with_extension("aside")).expect("is renamed");
-        }
+        folders.iter().for_each(|folder| unmount(folder));
         assert_eq!(is_there(), [false, false]);
-        let owner = server.path().join("pool/holdfast-owner");
+        let owner = folders[0].join("holdfast-owner");
         std::fs::write(owner, format!("{}\n", "7".repeat(32))).expect("is written");
-        for mark in &marks {
-            std::fs::rename(mark.with_extension("aside"), mark).expect("is renamed");
-        }
+        folders.iter().for_each(|folder| mount(folder));
         assert_eq!(is_there(), [false, true]);
     }
 
@@ -255,17 +248,16 @@ mod tests {
     fn a_pool_that_another_server_has_taken_does_not_come_back() {
         let server = TestServer::new();
         let pool = server.path().join("pool");
-        let (mark, owner) = (pool.join("holdfast-pool"), pool.join("holdfast-owner"));
-        let aside = mark.with_extension("aside");
+        let owner = pool.join("holdfast-owner");
         let is_there = || {
             pools::refresh(&server.store);
             server.store.pools.usage(FIRST).is_there
         };
-        std::fs::rename(&mark, &aside).expect("is renamed");
+        unmount(&pool);
         assert!(!is_there(), "it is away");
         let own = std::fs::read(&owner).expect("is read");
         std::fs::write(&owner, format!("{}\n", "7".repeat(32))).expect("is written");
-        std::fs::rename(&aside, &mark).expect("is renamed");
+        mount(&pool);
         assert!(!is_there(), "it belongs to another server");
         let put = server.store.pools.put_file(FIRST, "1.copy", b"");
         assert!(put.is_err(), "nothing is written to the pool of another server");

@@ -1,7 +1,7 @@
 //! Tests of audits on a real server with damaged packs.
 
 use super::*;
-use crate::samples::{TestServer, stored};
+use crate::samples::{TestServer, stored, unmount};
 
 const DATA: Order = Order { data: true, rate: None };
 const CHECKSUMS: Order = Order { data: false, rate: None };
@@ -132,8 +132,7 @@ fn a_damaged_pack_that_cannot_be_read_stays_out_of_service() {
     let server = server();
     server.damage(PackNumber(1));
     audit(&server, CHECKSUMS);
-    let mark = server.path().join("pool/holdfast-pool");
-    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
+    unmount(&server.path().join("pool"));
     let outcome = audit(&server, DATA);
     assert_eq!((outcome.away, outcome.damages), (vec!["PRIMARY".to_owned()], Vec::new()));
     assert_eq!(states(&server), [PackState::Damaged, PackState::Sealed]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::pools::{self, PoolChange, PoolSettings};
-use crate::samples::TestServer;
+use crate::samples::{TestServer, mount, unmount};
 
 #[test]
 fn a_copy_is_due_when_the_newest_is_old() {
@@ -16,12 +16,11 @@ fn a_copy_is_due_when_the_newest_is_old() {
 
 /// Makes the pool unavailable while `work` runs, as a disk that is not mounted.
 fn without(server: &TestServer, place: usize, work: impl FnOnce()) {
-    let mark = server.store.pools.specs()[place].folder.join("holdfast-pool");
-    let aside = mark.with_extension("aside");
-    std::fs::rename(&mark, &aside).expect("is renamed");
+    let folder = server.store.pools.specs()[place].folder.clone();
+    unmount(&folder);
     pools::refresh(&server.store);
     work();
-    std::fs::rename(&aside, &mark).expect("is renamed");
+    mount(&folder);
     pools::refresh(&server.store);
 }
 

@@ -4,7 +4,7 @@
 use super::*;
 use crate::folder::hold::Hold;
 use crate::pools::NewPool;
-use crate::samples::{TestServer, directory, refused};
+use crate::samples::{TestServer, directory, mount, refused, unmount};
 
 /// Returns a server with a file, a copy pool, and a copy of its catalogue in both pools.
 fn server() -> TestServer {
@@ -210,29 +210,28 @@ fn an_older_catalogue_is_not_copied_before_the_release() {
 }
 
 /// Opens a server with an older catalogue while the copy pool is away, which alone has the newer
-/// copy. Returns the temporary folder, the server, and the mark of the pool.
+/// copy. Returns the temporary folder, the server, and the folder of the pool.
 fn opened_without_newer_copy() -> (tempfile::TempDir, Arc<Store>, PathBuf) {
     let (server, older) = server_and_older();
     let (path, copies) = (server.path().to_owned(), server.beside("COPIES"));
     let list = |pool: &Path| pool.join("catalogue").join(catalog_copy::name(2));
     std::fs::rename(list(&path.join("pool")), list(&copies)).expect("is moved");
-    let mark = copies.join("holdfast-pool");
     let kept = put_back(server, &older);
-    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
-    (kept, opened(&path), mark)
+    unmount(&copies);
+    (kept, opened(&path), copies)
 }
 
 /// Brings a pool back that is away.
-fn bring_back(store: &Store, mark: &Path) {
-    std::fs::rename(mark.with_extension("aside"), mark).expect("is renamed");
+fn bring_back(store: &Store, pool: &Path) {
+    mount(pool);
     crate::pools::refresh(store);
 }
 
 #[test]
 fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
-    let (kept, store, mark) = opened_without_newer_copy();
+    let (kept, store, pool) = opened_without_newer_copy();
     assert!(store.check_released().is_ok(), "no newer copy can be seen");
-    bring_back(&store, &mark);
+    bring_back(&store, &pool);
     refused(reclaimed(&store), "older than its copy 2");
     drop(kept);
 }
@@ -242,10 +241,10 @@ fn a_pool_that_comes_back_with_a_newer_copy_begins_the_hold() {
 /// removed what only the copy in that pool named.
 #[test]
 fn two_copies_of_one_number_begin_the_hold() {
-    let (kept, store, mark) = opened_without_newer_copy();
+    let (kept, store, pool) = opened_without_newer_copy();
     assert_eq!(copied(&store), Ok(2));
     assert_eq!(why_held(&store), None, "the other copy cannot be seen");
-    bring_back(&store, &mark);
+    bring_back(&store, &pool);
     assert_eq!(why_held(&store), Some(Hold::Parted { copy: 2 }));
     refused(reclaimed(&store), "different copies 2");
     refused(copied(&store), "different copies 2");
@@ -266,10 +265,10 @@ fn two_copies_of_one_number_begin_the_hold() {
 /// pool, and its lists, that only the other copy of one number named.
 #[test]
 fn two_copies_of_one_number_are_noticed_before_packs_are_copied() {
-    let (kept, store, mark) = opened_without_newer_copy();
+    let (kept, store, pool) = opened_without_newer_copy();
     assert_eq!(copied(&store), Ok(2));
     // Nobody looks at the copies in the pool that is back.
-    std::fs::rename(mark.with_extension("aside"), &mark).expect("is renamed");
+    mount(&pool);
     store.pools.refresh(&store.pools.back(), &BTreeMap::new());
     assert_eq!(why_held(&store), None);
     let rows = store.catalog.pools().expect("are listed");
@@ -333,10 +332,10 @@ fn a_newer_copy_is_noticed_before_the_next_copy_gets_a_number() {
 fn a_release_while_a_pool_is_away_skips_the_numbers_that_the_pool_may_have() {
     let (server, older) = server_and_older();
     let path = server.path().to_owned();
-    let mark = server.beside("COPIES").join("holdfast-pool");
+    let copies = server.beside("COPIES");
     let kept = put_back(server, &older);
     let store = opened(&path);
-    std::fs::rename(&mark, mark.with_extension("aside")).expect("is renamed");
+    unmount(&copies);
     crate::pools::refresh(&store);
     release(&store).expect("ends the hold");
     assert_eq!(copied(&store), Ok(10_003));
