@@ -1,9 +1,11 @@
 //! Risks, as requests see them.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use e2e::clock;
+use e2e::harness::Node;
 use e2e::harness::api::Caller;
 use serde_json::{Value, json};
 
@@ -49,41 +51,78 @@ pub(crate) fn tenant(service: &Provider, domain: &str) -> Caller {
     caller
 }
 
+/// Two owners of nodes. Data of the first node is damaged.
+struct Owners {
+    service: Provider,
+    eve: Caller,
+    bert: Caller,
+    /// The node of the first owner, and its tree.
+    node: Node,
+    tree: PathBuf,
+}
+
+impl Owners {
+    /// Returns `None` if the packs do not lie in folders.
+    fn new() -> Option<Self> {
+        if !e2e::harness::is_in_folders() {
+            return None;
+        }
+        let mut service = Provider::new();
+        service.tenant("LAB");
+        let [eve, bert] = ["eve", "bert"].map(|login| service.person(login, &["owner@LAB"]));
+        let back_up = |owner: &Caller, name: &str, seed| {
+            let node = enrol_in(&service, owner, name, "LAB");
+            let tree = service.scratch.folder(&format!("tree of {name}"));
+            plant_files(&tree, 3, 900_000, seed);
+            node.backup(&tree, &[]).expect(&[0]);
+            (node, tree)
+        };
+        let (node, tree) = back_up(&eve, "eve-1", 1);
+        back_up(&bert, "bert-1", 2);
+        service.server.terminate().expect(&[0]);
+        let damaged = fs::read(tree.join(file_name(0))).unwrap();
+        let (pack, offset) = find_stored(service.server.dir(), &damaged);
+        flip(&pack, offset, 16);
+        let config = service.server.dir().join("server.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        fs::write(&config, text + "\n[alerts]\nlook_secs = 1\n").unwrap();
+        service.server.restart();
+        Some(Self { service, eve, bert, node, tree })
+    }
+
+    /// Waits until the first owner is told of the damage. The second one is told nothing.
+    #[track_caller]
+    fn first_is_told(&self) {
+        let path = "/v1/alerts?state=open";
+        let are_told = |count: usize| {
+            move |alerts: &Value| fields(alerts, "kind") == vec!["damaged-data"; count]
+        };
+        let told = wait_for(&self.eve, path, are_told(1));
+        assert_eq!(fields(&told, "node"), ["eve-1"]);
+        let text = told["items"][0]["text"].as_str().unwrap();
+        assert!(text.contains("of node eve-1 cannot be restored"), "{text}");
+        assert_eq!(self.bert.get(path).expect(200).json()["items"], json!([]));
+        let of_all = wait_for(&self.service.root, path, are_told(2));
+        let texts = fields(&of_all, "text").join("\n");
+        assert!(texts.contains("1 pack has damaged data"), "{texts}");
+    }
+}
+
 /// The owner of a node hears how much of it is damaged, and nothing about the nodes of others.
 #[test]
 fn an_owner_is_told_of_damage_to_the_own_data_only() {
-    if !e2e::harness::is_in_folders() {
-        return;
-    }
-    let mut service = Provider::new();
-    service.tenant("LAB");
-    let [eve, bert] = ["eve", "bert"].map(|login| service.person(login, &["owner@LAB"]));
-    for (owner, name, seed) in [(&eve, "eve-1", 1), (&bert, "bert-1", 2)] {
-        let node = enrol_in(&service, owner, name, "LAB");
-        let tree = service.scratch.folder(&format!("tree of {name}"));
-        plant_files(&tree, 3, 900_000, seed);
-        node.backup(&tree, &[]).expect(&[0]);
-    }
-    let damaged = service.scratch.join("tree of eve-1").join(file_name(0));
-    service.server.terminate().expect(&[0]);
-    let (pack, offset) = find_stored(service.server.dir(), &fs::read(damaged).unwrap());
-    flip(&pack, offset, 16);
-    let config = service.server.dir().join("server.toml");
-    let text = fs::read_to_string(&config).unwrap();
-    fs::write(&config, text + "\n[alerts]\nlook_secs = 1\n").unwrap();
-    service.server.restart();
-    service.server.try_admin(&["audit", "--data"]).expect(&[4]);
-    let path = "/v1/alerts?state=open";
-    let are_told =
-        |count: usize| move |alerts: &Value| fields(alerts, "kind") == vec!["damaged-data"; count];
-    let told = wait_for(&eve, path, are_told(1));
-    assert_eq!(fields(&told, "node"), ["eve-1"]);
-    let text = told["items"][0]["text"].as_str().unwrap();
-    assert!(text.contains("of node eve-1 cannot be restored"), "{text}");
-    assert_eq!(bert.get(path).expect(200).json()["items"], json!([]));
-    let of_all = wait_for(&service.root, path, are_told(2));
-    let texts = fields(&of_all, "text").join("\n");
-    assert!(texts.contains("1 pack has damaged data"), "{texts}");
+    let Some(owners) = Owners::new() else { return };
+    owners.service.server.try_admin(&["audit", "--data"]).expect(&[4]);
+    owners.first_is_told();
+}
+
+/// The owner heard of damage that a restore had met only after the next audit.
+#[test]
+fn an_owner_is_told_of_damage_that_a_restore_has_met() {
+    let Some(owners) = Owners::new() else { return };
+    let out = owners.service.scratch.folder("out");
+    owners.node.restore(&owners.tree, &out, &[]).expect(&[4]);
+    owners.first_is_told();
 }
 
 #[test]

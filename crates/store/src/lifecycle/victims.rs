@@ -119,8 +119,27 @@ pub(crate) fn note(store: &Store, victims: &Victims, is_all: bool) -> Result<(),
     Ok(store.catalog.set_marks(&marks)?)
 }
 
-/// Returns those of the nodes that have victims, with the number of their victims, as the last
-/// audits have noted them.
+/// Adds victims that were found besides those that are noted. Until the next audit, a version with
+/// lost data in several packs counts more than once.
+pub(crate) fn note_more(store: &Store, victims: &Victims) -> Result<(), StoreError> {
+    let known = store.catalog.marks_of(LOST)?;
+    let mut marks = BTreeMap::new();
+    for node in store.catalog.nodes()? {
+        if let Some(versions) = victims.by_node.get(&node.id) {
+            let name = mark_of(&node);
+            let noted = known.get(&name).copied().unwrap_or(0);
+            let versions = i64::try_from(*versions).unwrap_or(i64::MAX);
+            marks.insert(name, noted.saturating_add(versions));
+        }
+    }
+    if marks.is_empty() {
+        return Ok(());
+    }
+    Ok(store.catalog.set_marks(&marks)?)
+}
+
+/// Returns those of the nodes that have victims, with the number of their victims, as it was
+/// noted last.
 pub fn noted(store: &Store, nodes: &[Node]) -> Result<BTreeMap<NodeId, u64>, StoreError> {
     let marks = store.catalog.marks_of(LOST)?;
     let versions = |node: &Node| {

@@ -7,15 +7,35 @@
 //!    nothing. While any pool is away, nothing is decided, and the notes stay where they are.
 //! 3. The other packs are marked as an audit marks them: people are told, and no backup relies on
 //!    their data any more.
+//! 4. The versions that need the lost data are counted for their nodes, as an audit counts them, so
+//!    that owners are told. If the server ends before, the next audit does this.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use catalog::{PackRow, PackState, Write};
-use model::{PackNumber, PoolId};
+use format::pack::QuantumEntry;
+use model::{PackNumber, Place, PoolId};
 
 use crate::counts::counted;
 use crate::error::StoreError;
+use crate::lifecycle::victims;
 use crate::store::Store;
+
+/// Maximum number of versions that need lost data and are named in the log.
+const LOGGED_MAX: usize = 100;
+
+/// The chunks of a pack that are lost: ranges of their indexes, for each pool that has the pack.
+struct LostChunks(Vec<Vec<Range<u32>>>);
+
+impl LostChunks {
+    /// Returns true if no pool has the chunk.
+    fn has(&self, index: u32) -> bool {
+        self.0.iter().all(|ranges| ranges.iter().any(|range| range.contains(&index)))
+    }
+}
 
 /// Marks the packs that readers have noted, if they are damaged. `refresh` checks which pools are
 /// there now. Returns the number of packs that are marked.
@@ -29,30 +49,58 @@ pub(super) fn mark(store: &Store, refresh: fn(&Store)) -> Result<u64, StoreError
         return Ok(0);
     }
     // A drain would move packs to other pools while they are read.
-    let Some(_only) = store.try_tend() else { return Ok(0) };
+    let Some(only) = store.try_tend() else { return Ok(0) };
     if is_any_away() {
         return Ok(0);
     }
     let news = noted.iter().copied().filter(|pack| !store.condemned().holds(*pack));
-    let lost: BTreeSet<PackNumber> = news.filter(|pack| is_lost(store, *pack)).collect();
+    let lost = news.filter_map(|pack| Some((pack, lost_chunks(store, pack)?)));
+    let mut lost: BTreeMap<PackNumber, LostChunks> = lost.collect();
     // A disk may have gone while the packs were read.
     if is_any_away() {
         return Ok(0);
     }
-    let marked = put_out_of_service(store, &lost)?;
+    let marked = put_out_of_service(store, &lost.keys().copied().collect())?;
+    drop(only);
+    lost.retain(|pack, _| marked.contains(pack));
+    let count = lost.len() as u64;
     // Comes before the notes go: marked packs are no news when the notes are read again.
-    if marked > 0 {
-        let details = format!("{} that restores or downloads needed", counted(marked, "pack"));
+    if count > 0 {
+        let details = format!("{} that restores or downloads needed", counted(count, "pack"));
         store.record("damage found", details)?;
     }
     // If this server ends before, the next one still has the notes.
     store.forget_lost(&noted)?;
-    Ok(marked)
+    if count > 0 {
+        note_victims(store, &lost)?;
+    }
+    Ok(count)
 }
 
-/// Returns true if each pool that has the pack has lost data of it. Packs on volumes are read only
-/// on request: see `shelving::audit`.
-fn is_lost(store: &Store, pack: PackNumber) -> bool {
+/// Notes how many versions of each node need lost chunks, and names the first of these versions in
+/// the log. Reads the whole catalogue.
+fn note_victims(store: &Store, lost: &BTreeMap<PackNumber, LostChunks>) -> Result<(), StoreError> {
+    let is_lost =
+        |place: Place| lost.get(&place.pack()).is_some_and(|chunks| chunks.has(place.index()));
+    let found = victims::find(store, &is_lost, &mut || {
+        let goes_on = !store.stopping.load(Ordering::Relaxed);
+        let cancelled = || StoreError::cancelled("the next audit names who needs the lost data");
+        goes_on.then_some(()).ok_or_else(cancelled)
+    })?;
+    for victim in found.named.iter().take(LOGGED_MAX) {
+        let (node, path) = (&victim.node, model::escaped(&victim.path));
+        tracing::error!(%node, %path, "a version needs data that is lost");
+    }
+    let rows = store.catalog.packs()?;
+    let mut damaged = rows.iter().filter(|row| row.state == PackState::Damaged);
+    if damaged.all(|row| lost.contains_key(&row.number)) {
+        return victims::note(store, &found, true);
+    }
+    victims::note_more(store, &found)
+}
+
+/// Returns the chunks that are lost if each pool that has the pack has lost data of it.
+fn lost_chunks(store: &Store, pack: PackNumber) -> Option<LostChunks> {
     let pools = &store.pools;
     // The pools themselves are read, and not what this server has kept of them.
     pools.forget_kept(pack);
@@ -61,28 +109,49 @@ fn is_lost(store: &Store, pack: PackNumber) -> bool {
         tracing::warn!(%pack, %error, "older versions of a pack's object cannot be listed");
         true
     });
-    let has_lost = |pool| !pools.is_shelf(pool) && has_lost(store, pool, pack);
-    !is_back && pools.homes(pack).into_iter().all(has_lost)
+    if is_back {
+        return None;
+    }
+    let in_pool = |pool| Some(lost_in(store, pool, pack)).filter(|ranges| !ranges.is_empty());
+    let in_pools: Option<Vec<_>> = pools.homes(pack).into_iter().map(in_pool).collect();
+    in_pools.map(LostChunks)
 }
 
-/// Returns true if the pool has lost data of the pack. A pool that does not answer has lost
-/// nothing.
-fn has_lost(store: &Store, pool: PoolId, pack: PackNumber) -> bool {
-    let table = match store.pools.table_at(pool, pack) {
-        Ok(table) => table,
-        Err(error) => return error.is_loss(),
+/// Returns the ranges of the pack's chunks that the pool has lost. A pool that does not answer has
+/// lost nothing. Packs on volumes are read only on request: see `shelving::audit`.
+fn lost_in(store: &Store, pool: PoolId, pack: PackNumber) -> Vec<Range<u32>> {
+    if store.pools.is_shelf(pool) {
+        return Vec::new();
+    }
+    let (table, end) = match store.pools.table_at(pool, pack) {
+        Ok(table) => (Arc::new(table), None),
+        Err(error) if !error.is_loss() => return Vec::new(),
+        Err(_) => match store.pools.table(pack) {
+            // The chunks after the last readable record are not known.
+            Ok(table) => {
+                let end = table.chunk_count()..u32::MAX;
+                (table, Some(end))
+            }
+            Err(_) => return vec![0..u32::MAX],
+        },
     };
-    let read = |quantum| store.pools.read_at(pool, pack, quantum);
-    table
-        .quanta()
-        .iter()
-        .any(|quantum| read(quantum).is_err_and(|error| error.is_loss()))
+    let is_lost = |quantum: &&QuantumEntry| {
+        let read = store.pools.read_at(pool, pack, quantum);
+        read.is_err_and(|error| error.is_loss())
+    };
+    let chunks =
+        |quantum: &QuantumEntry| quantum.first_index..quantum.first_index + quantum.chunk_count;
+    table.quanta().iter().filter(is_lost).map(chunks).chain(end).collect()
 }
 
-/// Marks sealed packs as damaged, so that no new page names them. Returns their number.
-fn put_out_of_service(store: &Store, lost: &BTreeSet<PackNumber>) -> Result<u64, StoreError> {
+/// Marks sealed packs as damaged, so that no new page names them. Returns the packs that were
+/// marked.
+fn put_out_of_service(
+    store: &Store,
+    lost: &BTreeSet<PackNumber>,
+) -> Result<BTreeSet<PackNumber>, StoreError> {
     if lost.is_empty() {
-        return Ok(0);
+        return Ok(BTreeSet::new());
     }
     // The guard waits for the commits under way, and blocks new commits.
     let mut condemned = store.condemned_mut();
@@ -90,14 +159,14 @@ fn put_out_of_service(store: &Store, lost: &BTreeSet<PackNumber>) -> Result<u64,
     rows.retain(|row| row.state == PackState::Sealed && lost.contains(&row.number));
     let marked: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
     if marked.is_empty() {
-        return Ok(0);
+        return Ok(marked);
     }
     let damaged = |row: PackRow| Write::PutPack(PackRow { state: PackState::Damaged, ..row });
     condemned.advance(store.catalog.condemn(rows.into_iter().map(damaged).collect())?);
     condemned.damaged.extend(&marked);
     drop(condemned);
     store.forget_packs(&marked);
-    Ok(marked.len() as u64)
+    Ok(marked)
 }
 
 #[cfg(test)]
@@ -135,6 +204,32 @@ mod tests {
         assert!(again.places[0].pack() > PackNumber(2), "the damaged chunk is stored again");
         server.store.pools.note_lost(PackNumber(1));
         assert_eq!(mark(&server.store, refresh).expect("is known"), 0);
+    }
+
+    /// The owner of a node heard of damage that a restore had met only after the next audit.
+    #[test]
+    fn versions_that_need_lost_data_are_counted_for_their_node_at_once() {
+        let server = server();
+        for (pack, count) in [(1, 1), (2, 2)] {
+            server.damage(PackNumber(pack));
+            server.store.pools.note_lost(PackNumber(pack));
+            assert_eq!(mark(&server.store, refresh).expect("is marked"), 1);
+            let nodes = server.store.catalog.nodes().expect("are listed");
+            let noted = victims::noted(&server.store, &nodes).expect("are read");
+            assert_eq!(noted, BTreeMap::from([(server.node.id, count)]));
+        }
+    }
+
+    fn of_pools(pools: &[&[Range<u32>]]) -> LostChunks {
+        LostChunks(pools.iter().map(|ranges| ranges.to_vec()).collect())
+    }
+
+    #[test]
+    fn a_chunk_is_lost_if_no_pool_has_it() {
+        let lost = of_pools(&[&[0..3, 7..9], &[2..8]]);
+        let indexes: Vec<u32> = (0..10).filter(|index| lost.has(*index)).collect();
+        assert_eq!(indexes, [2, 7]);
+        assert!(of_pools(&[]).has(5), "no pool has the pack");
     }
 
     #[test]
