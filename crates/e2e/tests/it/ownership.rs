@@ -158,12 +158,34 @@ fn nothing_is_acknowledged_that_goes_to_a_catalogue_put_aside() {
     let Some(mut scene) = scene() else { return };
     let dir = scene.server.dir().to_path_buf();
     let (path, aside) = (dir.join("catalog.sqlite"), dir.join("catalog.moved"));
-    fs::rename(&path, &aside).unwrap();
-    plant_files(&scene.tree.join("unseen"), FILES, FILE_BYTES, 3);
-    let refused = scene.node.backup(&scene.tree, &[]);
-    assert_ne!(refused.code(), 0, "{refused}");
-    scene.server.kill9();
-    fs::rename(&aside, &path).unwrap();
+    for (round, is_replaced) in (0..).zip([false, true]) {
+        fs::rename(&path, &aside).unwrap();
+        if is_replaced {
+            fs::copy(&aside, &path).unwrap();
+        }
+        plant_files(&scene.tree.join(format!("unseen-{round}")), FILES, FILE_BYTES, 3 + round);
+        let refused = scene.node.backup(&scene.tree, &[]);
+        assert_ne!(refused.code(), 0, "{refused}");
+        scene.server.kill9();
+        fs::rename(&aside, &path).unwrap();
+        scene.server.restart();
+        scene.goes_on(round);
+    }
+}
+
+/// A server with the key of another one acknowledged backups that its own key could not read.
+#[test]
+fn a_server_with_a_wrong_key_does_not_start() {
+    let Some(mut scene) = scene() else { return };
+    scene.server.terminate().expect(&[0]);
+    let folder = scene.server.dir().to_path_buf();
+    let key = folder.join("master.key");
+    let right = fs::read(&key).unwrap();
+    let mut wrong = right.clone();
+    wrong[0] ^= 1;
+    fs::write(&key, wrong).unwrap();
+    scene.refused(&folder).expect(&[12]).says("the key of another server");
+    fs::write(&key, right).unwrap();
     scene.server.restart();
     scene.goes_on(0);
 }
