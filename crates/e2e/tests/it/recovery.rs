@@ -463,6 +463,9 @@ fn a_damaged_page_of_the_catalogue_costs_one_directory_until_it_is_rebuilt() {
     let whole = names(&scene.tree.join("folder-00"));
     scene.copy_no_catalog();
     scene.backup();
+    // Expiration looks at directories with inactive versions.
+    fs::write(scene.file(FILES - 1), "second version").unwrap();
+    scene.backup();
     scene.copy_catalog();
     scene.server.terminate().expect(&[0]);
     damage_page(scene.server.dir(), "/folder-01/");
@@ -483,6 +486,9 @@ fn a_damaged_page_of_the_catalogue_costs_one_directory_until_it_is_rebuilt() {
     let backed_up = scene.node.backup(&scene.tree, &[]).expect(&[4]);
     let [(path, _)] = &backed_up.failures()[..] else { panic!("{backed_up}") };
     assert!(path.ends_with(b"/folder-01/"), "{backed_up}");
+
+    let expired = scene.server.try_admin(&["expire", "--all"]).expect(&[8]).json();
+    assert_eq!(expired["damaged_directories"], 1, "{expired}");
 
     let audit = scene.server.try_admin(&["audit"]).expect(&[4]).json();
     assert_eq!(audit["catalog_rows_damaged"], 1, "{audit}");

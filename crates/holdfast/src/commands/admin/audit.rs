@@ -257,3 +257,21 @@ impl<'a> AuditDocument<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::ServerTime;
+
+    use super::*;
+
+    #[test]
+    fn the_way_to_a_sound_catalogue_and_its_loss_are_named() {
+        let loss = CatalogLoss { copy: 7, taken: ServerTime(0), versions: 3, backups: 1 };
+        let text = advice(Some(loss));
+        for part in ["'holdfast server rebuild-catalog'", "copy 7 of", "3 versions of 1 backup"] {
+            assert!(text.contains(part), "{text}");
+        }
+        let text = advice(None);
+        assert!(text.contains("Make the missing\npools available"), "{text}");
+    }
+}
