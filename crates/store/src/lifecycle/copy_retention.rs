@@ -84,6 +84,15 @@ mod tests {
     }
 
     #[test]
+    fn the_last_copy_of_each_hour_stays() {
+        let taken = |number: u64| ServerTime(number as i64 * HOUR_MICROS / 2);
+        let copies = (1..=8).map(|number| DatedCopy { taken: taken(number), ..copy(number, 0) });
+        let hourly = Retention { newest: 1, hours: 3, days: 0, weeks: 0 };
+        let kept = kept(&copies.collect::<Vec<_>>(), hourly);
+        assert_eq!(kept, BTreeSet::from([5, 7, 8]));
+    }
+
+    #[test]
     fn the_last_copy_of_a_week_stays() {
         // The epoch was a Thursday, so weeks begin with one.
         let days: Vec<DatedCopy> = (0..=20).map(|day| copy(day + 1, day as i64 * 24)).collect();
