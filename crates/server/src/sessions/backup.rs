@@ -344,3 +344,46 @@ fn wait_for(quanta: Vec<(u64, StoreTask)>) -> Result<Vec<(u64, StoredQuantum)>, 
     };
     quanta.into_iter().map(wait).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{NodeName, ServerTime};
+    use store::Store;
+    use store::folder::Database;
+    use store::ownership::Ownership;
+
+    use super::*;
+    use crate::activities::Activities;
+    use crate::budget::NodeBudgets;
+
+    /// A lock cuts the connection. What has arrived by then is not committed either.
+    #[test]
+    fn a_backup_of_a_node_that_is_locked_meanwhile_commits_nothing_more() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = parent.path().join("server");
+        let new = store::NewServer { listen: "127.0.0.1:0", pool: None, catalog: None, api: None };
+        let config = crate::init(&folder, new).expect("a server");
+        let database = Database::open(&config, &folder).expect("opens");
+        let name = NodeName::new("anna").expect("a name");
+        let catalog = database.catalog();
+        let node = catalog.add_node(&name, policy::STANDARD, ServerTime(1)).expect("is added");
+        let ownership = Ownership::take(&folder).expect("nobody has it");
+        let store = Store::open(&folder, &config, &database, None, ownership).expect("opens");
+
+        let id = node.id;
+        let intake = Intake::open(&Arc::new(store), node, b"/").expect("nobody else has it");
+        let seat = Activities::default().begin(id, ActivityKind::Backup, b"/");
+        let (budget, seat) = (NodeBudgets::default().of(id), Arc::new(seat));
+        let committer = Committer { intake, budget, takes_parts: false, seat };
+        let (work, waiting) = mpsc::channel(1);
+        let close = proto::CloseBackup { complete: true, report_json: "{}".to_owned() };
+        assert!(work.try_send(Work::Close(close)).is_ok(), "there is room");
+        drop(work);
+        let (replies, mut answers) = mpsc::channel(1);
+        let locked = || Err::<(), Status>(Status::permission_denied("node anna is locked"));
+        let end = commit_all(committer, &locked, waiting, &replies).expect_err("it is locked");
+        assert!(end.message().contains("is locked"), "{end}");
+        assert!(answers.try_recv().is_err(), "nothing is confirmed");
+        assert!(catalog.sessions(id, 1).expect("are read").is_empty(), "nothing is recorded");
+    }
+}
