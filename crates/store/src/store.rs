@@ -397,9 +397,9 @@ impl Store {
         Ok(self.catalog.commit(news.into_values().collect())?)
     }
 
-    /// Returns the writes that record those of the packs as sealed that the catalogue does not know,
-    /// or has as open: an earlier process ended before it could record that. `rows` are the packs of
-    /// the catalogue.
+    /// Returns the writes that record packs as sealed that the catalogue does not know, or
+    /// has as open, because an earlier process ended before it could record that. `rows` are the
+    /// packs of the catalogue.
     fn news_of(
         &self,
         recovered: &[SealedPack],
