@@ -14,6 +14,12 @@ pub enum ImageError {
         path.display()
     )]
     NoImage { path: PathBuf },
+    /// The user leaves out the format.
+    #[error(
+        "{} is no file: what is read of it is the disk itself; leave out --format",
+        path.display()
+    )]
+    NoFormat { path: PathBuf },
     /// The user names the devices.
     #[error(
         "the file system at {} lies on several devices: {}; unmount it, then name them all, so \

@@ -114,11 +114,17 @@ impl Source {
         let failed = |error| ImageError::file("read", path, error);
         let commands =
             FreezeCommands { freeze: options.freeze.clone(), thaw: options.thaw.clone() };
+        let check_format = || match options.format.as_deref() {
+            None | Some("raw") => Ok(()),
+            Some(_) => Err(ImageError::NoFormat { path: path.to_owned() }),
+        };
         if export::is_address(path.as_os_str().as_bytes()) {
+            check_format()?;
             return Self::of_export(path, &commands, options);
         }
         let stat = std::fs::metadata(path).map_err(failed)?;
         if block::is_block_device(path).map_err(failed)? {
+            check_format()?;
             let SourceOptions { snapshot, number, keeps_snapshot, .. } = *options;
             let still = Still::device(path, snapshot, number, keeps_snapshot, &commands)?;
             return Self::of_device(path, still, options).map_err(failed);
@@ -191,7 +197,7 @@ impl Source {
         options: &SourceOptions,
     ) -> Result<Self, ImageError> {
         // The file may refer to other files, so a reflink of it alone is not the disk.
-        let still = Still::file(path, StillnessChoice::Off, commands)?;
+        let still = Still::nothing(path, options.snapshot, commands)?;
         let before = Mark::of(path).map_err(|error| ImageError::file("read", path, error))?;
         let reader = ExportReader::serve(path, format, options.bitmap.as_deref());
         Self::of_reader(path, still, before, reader, &format!("{format} file"))
@@ -202,7 +208,7 @@ impl Source {
         commands: &FreezeCommands,
         options: &SourceOptions,
     ) -> Result<Self, ImageError> {
-        let still = Still::nothing(address, commands)?;
+        let still = Still::nothing(address, options.snapshot, commands)?;
         let bitmap = options.bitmap.as_deref();
         let reader = nbd::Uri::parse(address.as_os_str().as_bytes())
             .and_then(|uri| ExportReader::connect(uri, bitmap));
@@ -414,6 +420,28 @@ mod tests {
         for path in ["/proc", "/dev/null", "/nowhere"] {
             assert!(Source::open(Path::new(path), &options).is_err(), "{path}");
         }
+    }
+
+    /// A snapshot that could not be made was left out without a word.
+    #[test]
+    fn what_an_option_asks_for_and_a_source_does_not_have_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = folder.path().join("disk.qcow2");
+        std::fs::write(&disk, b"QFI\xfb\0\0\0\x03").expect("written");
+        let export = Path::new("nbd+unix:///?socket=/nowhere/socket");
+        let refused = |path: &Path, options: &SourceOptions| {
+            Source::open(path, options).err().expect("refused").to_string()
+        };
+        for snapshot in [StillnessChoice::Lvm, StillnessChoice::Reflink] {
+            let options = SourceOptions { snapshot, ..Default::default() };
+            for path in [export, &disk] {
+                let text = refused(path, &options);
+                assert!(text.contains("have no snapshot here"), "{text}");
+            }
+        }
+        let options = SourceOptions { format: Some("qcow2".to_owned()), ..Default::default() };
+        let text = refused(export, &options);
+        assert!(text.contains("leave out --format"), "{text}");
     }
 
     #[test]

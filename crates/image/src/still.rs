@@ -219,8 +219,21 @@ impl Still {
     }
 
     /// Runs the freezing command for a source of which no snapshot can be made here.
-    pub(crate) fn nothing(path: &Path, commands: &FreezeCommands) -> Result<Self, ImageError> {
-        Ok(Self::as_it_is(path, Freeze::begin(path, commands)?, None))
+    pub(crate) fn nothing(
+        path: &Path,
+        choice: StillnessChoice,
+        commands: &FreezeCommands,
+    ) -> Result<Self, ImageError> {
+        match choice {
+            StillnessChoice::Auto | StillnessChoice::Off => {
+                Ok(Self::as_it_is(path, Freeze::begin(path, commands)?, None))
+            }
+            StillnessChoice::Lvm | StillnessChoice::Reflink => {
+                let reason = "an export, and a file in a format of qemu, have no snapshot here; \
+                              use --snapshot off, and --freeze if somebody writes";
+                Err(ImageError::NotStill { path: path.to_owned(), reason: reason.to_owned() })
+            }
+        }
     }
 
     /// Returns the source that is read itself, held still by the user's command or not at all.
