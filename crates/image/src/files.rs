@@ -59,12 +59,14 @@ fn locate(root: &Dir, path: &Path) -> io::Result<Spot> {
 }
 
 /// Calls `visit` with the object at `path` of the file system, or with the objects in it if it is a
-/// directory; with `recursive`, with all objects below it.
+/// directory; with `recursive`, with all objects below it. `visit` returns false to end. `fail` is
+/// called with the path of each of them that cannot be read, and the list goes on.
 pub fn list(
     root: &Dir,
     path: &Path,
     recursive: bool,
     visit: &mut dyn FnMut(&FoundFile) -> bool,
+    fail: &mut dyn FnMut(&[u8], &io::Error),
 ) -> io::Result<()> {
     match locate(root, path)? {
         Spot::Object { dir, name, found } if found.stat.kind != Kind::Directory => {
@@ -79,7 +81,7 @@ pub fn list(
                 Spot::Object { dir, name, .. } => dir.open_dir(&name)?,
             };
             let parts: Vec<&[u8]> = components(path).collect();
-            list_in(&dir, &joined(&parts), recursive, visit).map(drop)
+            Lister { recursive, visit, fail }.list(&dir, &joined(&parts)).map(drop)
         }
     }
 }
@@ -95,31 +97,40 @@ fn found_file(dir: &Dir, parent: &[u8], name: &[u8], found: &ObjectStatus) -> Fo
     FoundFile { path: [parent, b"/", name].concat(), stat: found.stat, target }
 }
 
-/// Returns false if `visit` ended the list.
-fn list_in(
-    dir: &Dir,
-    path: &[u8],
+/// Lister of directories.
+struct Lister<'a> {
     recursive: bool,
-    visit: &mut dyn FnMut(&FoundFile) -> bool,
-) -> io::Result<bool> {
-    let mut listing = Listing::default();
-    dir.list(&mut listing)?;
-    for entry in listing.entries() {
-        let name = listing.name(entry);
-        let file = found_file(dir, path, name, &entry.found);
-        if !visit(&file) {
-            return Ok(false);
+    visit: &'a mut dyn FnMut(&FoundFile) -> bool,
+    fail: &'a mut dyn FnMut(&[u8], &io::Error),
+}
+
+impl Lister<'_> {
+    /// Returns false if `visit` ended the list.
+    fn list(&mut self, dir: &Dir, path: &[u8]) -> io::Result<bool> {
+        let mut listing = Listing::default();
+        dir.list(&mut listing)?;
+        for entry in listing.entries() {
+            let name = listing.name(entry);
+            let file = found_file(dir, path, name, &entry.found);
+            if !(self.visit)(&file) {
+                return Ok(false);
+            }
+            if self.recursive && entry.found.stat.kind == Kind::Directory {
+                match self.list_below(dir, name, &file.path) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(false),
+                    Err(error) => (self.fail)(&file.path, &error),
+                }
+            }
         }
-        if recursive
-            && entry.found.stat.kind == Kind::Directory
-            && !list_in(&dir.open_dir(name)?, &file.path, true, visit)?
-        {
-            return Ok(false);
+        for failure in listing.failures() {
+            (self.fail)(&[path, b"/", &failure.name].concat(), &failure.error);
         }
+        Ok(true)
     }
-    match listing.failures().first() {
-        None => Ok(true),
-        Some(failure) => Err(io::Error::new(failure.error.kind(), failure.error.to_string())),
+
+    fn list_below(&mut self, dir: &Dir, name: &[u8], path: &[u8]) -> io::Result<bool> {
+        self.list(&dir.open_dir(name)?, path)
     }
 }
 
@@ -378,9 +389,12 @@ mod tests {
         let root = open(folder.path());
         let names = |path: &str, recursive| {
             let mut found = Vec::new();
-            list(&root, Path::new(path), recursive, &mut |file| {
+            let mut visit = |file: &FoundFile| {
                 found.push(String::from_utf8(file.path.clone()).expect("plain"));
                 true
+            };
+            list(&root, Path::new(path), recursive, &mut visit, &mut |path, error| {
+                panic!("{path:?}: {error}")
             })
             .expect("listed");
             found
@@ -389,6 +403,31 @@ mod tests {
         assert_eq!(names("", true), ["/a", "/a/file"]);
         assert_eq!(names("a", false), ["/a/file"]);
         assert_eq!(names("/a/file", false), ["/a/file"]);
-        assert!(list(&root, Path::new("/a/x"), false, &mut |_| true).is_err());
+        let missing = list(&root, Path::new("/a/x"), false, &mut |_| true, &mut |_, _| {});
+        assert!(missing.is_err());
+    }
+
+    /// The list ended at the first directory that could not be read.
+    #[test]
+    fn a_directory_that_cannot_be_read_costs_only_what_is_in_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["a", "b", "c"] {
+            std::fs::create_dir(folder.path().join(name)).expect("made");
+            std::fs::write(folder.path().join(name).join("file"), b"content").expect("written");
+        }
+        let (mut found, mut failed) = (Vec::new(), Vec::new());
+        let mut visit = |file: &FoundFile| {
+            if file.path == b"/b" {
+                std::fs::remove_dir_all(folder.path().join("b")).expect("removed");
+            }
+            found.push(String::from_utf8(file.path.clone()).expect("plain"));
+            true
+        };
+        let mut fail = |path: &[u8], error: &io::Error| failed.push((path.to_vec(), error.kind()));
+        let root = open(folder.path());
+        list(&root, Path::new("/"), true, &mut visit, &mut fail).expect("the others are listed");
+        found.sort();
+        assert_eq!(found, ["/a", "/a/file", "/b", "/c", "/c/file"]);
+        assert_eq!(failed, [(b"/b".to_vec(), io::ErrorKind::NotFound)]);
     }
 }

@@ -1,6 +1,7 @@
 //! `holdfast image files`: lists files in an image.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 
 use image::{FoundFile, PartName};
@@ -9,8 +10,8 @@ use serde::Serialize;
 
 use super::opened;
 use crate::context::Context;
-use crate::error::{CommandError, DONE};
-use crate::output::Output;
+use crate::error::{CommandError, DONE, FAILED};
+use crate::output::{self, Output};
 use crate::path::JsonPath;
 use crate::waiter::LinkArgs;
 use crate::{moment, quantity};
@@ -48,15 +49,21 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let opened = opened::open(context, &args.link, &args.name, args.at, args.partition.as_ref())?;
     let output = &mut context.output;
-    let listed = image::list(opened.root(), &args.path, args.recursive, &mut |file| {
+    let mut code = DONE;
+    let mut visit = |file: &FoundFile| {
         write(file, output);
         output.is_open()
-    });
+    };
+    let mut fail = |path: &[u8], error: &io::Error| {
+        code = FAILED;
+        output::say(&format!("{}: {}", escaped(path), opened.reason(error)));
+    };
+    let listed = image::list(opened.root(), &args.path, args.recursive, &mut visit, &mut fail);
     listed.map_err(|error| {
         let path = args.path.display();
         CommandError::new(format!("cannot list {path} in the image: {}", opened.reason(&error)))
     })?;
-    Ok(DONE)
+    Ok(code)
 }
 
 /// `image files --json`, one document per line.
