@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,9 @@ const INSTRUCTIONS: [&str; 13] = [
     "sve",
     "bmi2",
 ];
+
+/// Folder in which the kernel shows control groups (version 2).
+const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Share of stolen processor time, in per cent, from which a report says so.
 const STEAL_PER_CENT_MIN: f64 = 1.0;
@@ -109,18 +113,24 @@ struct Counters {
     stolen_ticks: u64,
     /// Number of times that a processor slowed down because it was hot.
     hot: u64,
-    /// Time in which the control group had used up its share, in microseconds.
+    /// Time in which the control group, or one around it, had used up its share, in microseconds.
     held_back_micros: u64,
 }
 
 impl Counters {
     fn read() -> Self {
         let (ticks, stolen_ticks) = ticks(&read("/proc/stat"));
+        let groups = groups(&read("/proc/self/cgroup"));
+        let held_back = groups.iter().map(|group| {
+            let cpu_stat = fs::read_to_string(group.join("cpu.stat"));
+            held_back_micros(&cpu_stat.unwrap_or_default())
+        });
         Self {
             ticks,
             stolen_ticks,
             hot: hot_count(),
-            held_back_micros: held_back_micros(&read("/sys/fs/cgroup/cpu.stat")),
+            // Groups that have a limit each are held back at the same time.
+            held_back_micros: held_back.max().unwrap_or(0),
         }
     }
 }
@@ -142,6 +152,15 @@ fn hot_count() -> u64 {
         fs::read_to_string(count).ok()?.trim().parse::<u64>().ok()
     };
     folders.filter_map(count).sum()
+}
+
+/// Returns the folders of this process's control group and of those around it. `own` is the text of
+/// `/proc/self/cgroup`; in a container, it names the group as the container sees it.
+///
+/// Source: Linux, `Documentation/admin-guide/cgroup-v2.rst`.
+fn groups(own: &str) -> Vec<PathBuf> {
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    Path::new(own).ancestors().map(|group| Path::new(GROUPS).join(group)).collect()
 }
 
 fn held_back_micros(cpu_stat: &str) -> u64 {
@@ -254,6 +273,20 @@ mod tests {
         let strain = strain(of(before), of(after));
         assert!((strain.held_back_secs - 3.0).abs() < 1e-9);
         assert!(strain.remarks()[0].contains("3.0 s"), "{:?}", strain.remarks());
+    }
+
+    /// The limit of a service (`CPUQuota`) is that of its own group, and not of the topmost one.
+    #[test]
+    fn the_groups_of_a_process_are_its_own_and_those_around_it() {
+        let of = |own: &str| -> Vec<String> {
+            groups(own).iter().map(|group| group.display().to_string()).collect()
+        };
+        let own = "1:name=systemd:/x\n0::/system.slice/backup.service\n";
+        let around = ["/sys/fs/cgroup/system.slice/backup.service", "/sys/fs/cgroup/system.slice"];
+        assert_eq!(of(own)[..2], around);
+        for own in ["0::/\n", ""] {
+            assert_eq!(groups(own), [Path::new(GROUPS)]);
+        }
     }
 
     #[test]
