@@ -16,7 +16,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 use model::{Attributes, ClassId, Name, PAGE_OBJECTS_MAX, Stat};
@@ -634,28 +634,56 @@ fn refusal(rejection: &Rejection) -> ClientError {
 /// Limit on the bytes that all readers together read in a second.
 struct Pace {
     bytes_per_sec: Option<u64>,
-    began: std::time::Instant,
-    spent: AtomicU64,
+    /// Time from which more may be read.
+    due: Mutex<Instant>,
 }
 
 impl Pace {
     fn new(bytes_per_sec: Option<u64>) -> Self {
         let bytes_per_sec = bytes_per_sec.filter(|rate| *rate > 0);
-        Self { bytes_per_sec, began: sys::clock::monotonic(), spent: AtomicU64::new(0) }
+        Self { bytes_per_sec, due: Mutex::new(sys::clock::monotonic()) }
     }
 
-    /// Counts `bytes`, and waits until they are allowed, or until the backup ends.
+    /// Counts `bytes`, and waits until more are allowed, or until the backup ends.
     fn spend(&self, bytes: u64, has_ended: &dyn Fn() -> bool) {
-        let Some(rate) = self.bytes_per_sec else { return };
-        let spent = self.spent.fetch_add(bytes, Relaxed) + bytes;
-        #[expect(clippy::cast_precision_loss, reason = "a time to wait")]
-        let due = Duration::from_secs_f64(spent as f64 / rate as f64);
+        let Some(due) = self.count(bytes, sys::clock::monotonic()) else { return };
         while !has_ended() {
-            let wait = due.saturating_sub(self.began.elapsed());
+            let wait = due.saturating_duration_since(sys::clock::monotonic());
             if wait.is_zero() {
                 break;
             }
             sys::clock::sleep(wait.min(PAUSE_MAX));
+        }
+    }
+
+    /// Counts `bytes` that were read at `now`. Returns the time from which more may be read; `None`
+    /// without a limit. A reader may be late by [`PAUSE_MAX`]. What the limit would have allowed
+    /// while the readers waited for something else is not read later.
+    fn count(&self, bytes: u64, now: Instant) -> Option<Instant> {
+        let rate = self.bytes_per_sec?;
+        #[expect(clippy::cast_precision_loss, reason = "a time to wait")]
+        let time = Duration::from_secs_f64(bytes as f64 / rate as f64);
+        let mut due = self.due.lock();
+        *due = now.checked_sub(PAUSE_MAX).unwrap_or(now).max(*due) + time;
+        Some(*due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After a minute without the server, a minute's worth of the disk was read at once.
+    #[test]
+    fn what_a_limit_has_allowed_and_nobody_has_read_is_not_read_later() {
+        let pace = Pace::new(Some(1 << 20));
+        let later = sys::clock::monotonic() + Duration::from_secs(60);
+        for secs in [1, 2, 3] {
+            let due = later + Duration::from_secs(secs) - PAUSE_MAX;
+            assert_eq!(pace.count(1 << 20, later), Some(due));
+        }
+        for unlimited in [None, Some(0)] {
+            assert_eq!(Pace::new(unlimited).count(1 << 20, later), None);
         }
     }
 }
