@@ -34,6 +34,13 @@ pub enum ImageError {
         path.display()
     )]
     NoTarget { path: PathBuf },
+    /// The user names a device that is there, or a file elsewhere.
+    #[error(
+        "there is no device {}, and a file there would be in memory; 'lsblk' shows the disks of \
+         this machine",
+        path.display()
+    )]
+    NoDevice { path: PathBuf },
     /// The user looks after the server of the export, or installs `qemu-nbd`.
     #[error("cannot read {}: {}", path.display(), model::chain(error))]
     Export { path: PathBuf, error: nbd::NbdError },

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, fch
 use std::path::{Path, PathBuf};
 
 use client::ImageTarget;
-use sys::{block, frozen_filesystem, loop_device};
+use sys::{block, frozen_filesystem, loop_device, mount};
 
 use crate::content::DeviceContent;
 use crate::error::ImageError;
@@ -36,6 +36,9 @@ impl Target {
         let failed = |error| ImageError::file("write", path, error);
         let stat = match std::fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if is_among_devices(path) {
+                    return Err(ImageError::NoDevice { path: path.to_owned() });
+                }
                 return Self::new_file(path, bytes, None).map_err(failed);
             }
             stat => stat.map_err(failed)?,
@@ -155,6 +158,16 @@ impl Target {
     }
 }
 
+/// Returns true if a new file at `path` would be in the file system of the devices, which is in
+/// memory.
+fn is_among_devices(path: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else { return false };
+    let Some(folder) = path.parent() else { return false };
+    // The slash follows a symbolic link.
+    let folder = [folder.as_os_str().as_bytes(), b"/"].concat();
+    mount::filespace_root(&folder).is_ok_and(|(root, _)| root == b"/dev")
+}
+
 /// Returns a loop device that has the content of the file at `path` and is mounted or used
 /// otherwise, or may be.
 fn used_device_of(path: &Path) -> Option<PathBuf> {
@@ -271,6 +284,20 @@ mod tests {
             left,
             ["disk.holdfast-", "disk.holdfast-18", "disk.holdfast-x", "other.holdfast-17"]
         );
+    }
+
+    /// A restore to a disk whose name was mistyped filled the memory.
+    #[test]
+    fn a_disk_that_is_not_there_becomes_no_file_among_the_devices() {
+        let path = Path::new("/dev/holdfast-no-such-disk");
+        if !is_among_devices(path) {
+            eprintln!("skipped: /dev is no file system of its own");
+            return;
+        }
+        let refused = Target::open(path, 10, true).expect_err("refused");
+        assert!(matches!(refused, ImageError::NoDevice { .. }), "{refused}");
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(!is_among_devices(&folder.path().join("disk")));
     }
 
     #[test]
