@@ -250,6 +250,11 @@ impl Source {
         options.bitmap.is_some() && !has_bitmap
     }
 
+    /// Returns true if the source is a snapshot of a thin volume that stays until the next image.
+    pub fn keeps_snapshot(&self) -> bool {
+        self.still.staying().is_some()
+    }
+
     /// Returns the reason if all of a thin volume is read because nobody knows what has changed.
     pub fn doubt(&self) -> Option<&str> {
         match &self.changes {

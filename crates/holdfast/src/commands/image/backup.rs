@@ -90,6 +90,8 @@ struct Outcome {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     check(&args)?;
     let standing = context.standing(&args.link)?;
+    // The node's settings are for all its disks, the command line is for these.
+    let asks_to_keep = args.keep_snapshot;
     let args = settled(args, &standing)?;
     let waiter = context.watching_waiter(&args.link)?;
     let progress = context.progress()?;
@@ -99,7 +101,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             .zip(&args.sources)
             .map(|(number, source)| {
                 let (waiter, args) = (&waiter, &args);
-                threads.spawn(move || back_up(waiter, args, number, source))
+                threads.spawn(move || back_up(waiter, args, asks_to_keep, number, source))
             })
             .collect();
         started
@@ -176,7 +178,7 @@ fn check_kept(keeps: bool, choice: Option<StillnessChoice>) -> Result<(), Comman
     Ok(())
 }
 
-fn back_up(waiter: &Waiter, args: &Args, number: u32, path: &Path) -> Outcome {
+fn back_up(waiter: &Waiter, args: &Args, asks_to_keep: bool, number: u32, path: &Path) -> Outcome {
     let options = SourceOptions {
         snapshot: args.snapshot.unwrap_or_default(),
         freeze: args.freeze.clone(),
@@ -202,6 +204,13 @@ fn back_up(waiter: &Waiter, args: &Args, number: u32, path: &Path) -> Outcome {
         output::say(&format!(
             "{} may change while it is read, so its image may be a mixture of several moments; a \
              snapshot or --freeze prevents this",
+            escaped(&name)
+        ));
+    }
+    if asks_to_keep && !source.keeps_snapshot() {
+        output::say(&format!(
+            "{} leaves no snapshot, and the next image reads everything: only a snapshot of a thin \
+             volume of LVM stays",
             escaped(&name)
         ));
     }
