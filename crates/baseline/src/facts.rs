@@ -95,7 +95,7 @@ pub(crate) struct Facts {
     pub(crate) large: Files,
     pub(crate) day: Files,
     pub(crate) file_system_bytes: f64,
-    /// Bytes that the file system keeps for itself and does not count.
+    /// Bytes that an image reads beside the used ones.
     pub(crate) file_system_own_bytes: f64,
     /// Walking, for each object: as the first backup finds the caches, and later ones.
     pub(crate) walk_first: Cost,

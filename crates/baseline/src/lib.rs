@@ -76,6 +76,15 @@ fn per_sec(count: u64, secs: f64) -> f64 {
     if secs > 0.0 { to_f64(count) / secs } else { 0.0 }
 }
 
+/// Returns the type of the file system that holds `directory`, as the kernel calls it.
+fn file_system(directory: &Path) -> Option<String> {
+    use std::os::unix::ffi::OsStrExt as _;
+    // The slash follows a symbolic link.
+    let directory = [directory.as_os_str().as_bytes(), b"/"].concat();
+    let (root, _) = sys::mount::filespace_root(&directory).ok()?;
+    sys::mount::filesystem_type(&root).ok()?
+}
+
 fn open(directory: &Path) -> std::io::Result<sys::Dir> {
     use std::os::unix::ffi::OsStrExt as _;
     sys::Dir::open(directory.as_os_str().as_bytes())

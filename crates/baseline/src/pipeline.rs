@@ -110,8 +110,8 @@ impl Facts {
     }
 
     /// The used blocks of the file system, as one file. An image leaves out only blocks that the
-    /// file system calls free, so it reads those that are never free for files, too. They are taken
-    /// for empty, as most of a table of inodes is.
+    /// file system calls free, so it reads those that are never free for files, too, and all blocks
+    /// if nobody tells. They are taken for empty, as most of a table of inodes is.
     fn used_blocks(&self) -> Amount {
         let large = Files { count: 0.0, bytes: self.file_system_bytes };
         Amount { large, empty_bytes: self.file_system_own_bytes, ..Amount::default() }

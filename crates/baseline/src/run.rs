@@ -377,7 +377,7 @@ impl Measurement<'_> {
                  disk are those of the memory."
             ));
         }
-        let file_system = file_system(&path).unwrap_or_default();
+        let file_system = crate::file_system(&path).unwrap_or_default();
         let device = device.and_then(|device| device.name());
         Place {
             path: name,
@@ -391,12 +391,6 @@ impl Measurement<'_> {
             predictions: Vec::new(),
         }
     }
-}
-
-/// Returns the type of the file system at `path`, as the kernel calls it.
-fn file_system(path: &Path) -> Option<String> {
-    let (root, _) = sys::mount::filespace_root(path.as_os_str().as_bytes()).ok()?;
-    sys::mount::filesystem_type(&root).ok()?
 }
 
 /// Returns true if a server's address is one of this host.

@@ -92,8 +92,9 @@ pub struct Survey {
     pub file_system_objects: Option<u64>,
     /// Bytes that the file system counts as used.
     pub file_system_bytes: u64,
-    /// Bytes of its device that it does not count, because they are never free for files, such as
-    /// those of its journal and its tables of inodes.
+    /// Bytes of its device that an image reads beside the used ones. They are never free for files,
+    /// such as those of its journal and its tables of inodes, or nobody tells which of them are
+    /// free.
     #[serde(default)]
     pub file_system_own_bytes: u64,
 }
@@ -275,8 +276,16 @@ fn describe_file_system(root: &Path, survey: &mut Survey) {
     let blocks = status.f_blocks.saturating_sub(status.f_bfree);
     survey.file_system_bytes = blocks.saturating_mul(status.f_frsize);
     let counted = status.f_blocks.saturating_mul(status.f_frsize);
+    let kind = crate::file_system(root).unwrap_or_default();
+    let left_out = if tells_free_blocks(&kind) { counted } else { survey.file_system_bytes };
     let device = Device::of(root).and_then(|device| device.bytes());
-    survey.file_system_own_bytes = device.map_or(0, |bytes| bytes.saturating_sub(counted));
+    survey.file_system_own_bytes = device.map_or(0, |bytes| bytes.saturating_sub(left_out));
+}
+
+/// Returns true if a file system of this type tells which of its blocks are free, so that an image
+/// leaves them out.
+fn tells_free_blocks(kind: &str) -> bool {
+    matches!(kind, "ext2" | "ext3" | "ext4" | "xfs")
 }
 
 /// One thread of a survey.

@@ -1,6 +1,8 @@
 //! The counters of the block device under a path, which the kernel keeps.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +13,28 @@ impl Device {
     /// Returns the device that holds the file system at `path`; `None` if it has none of its own,
     /// as tmpfs, NFS and overlays.
     pub(crate) fn of(path: &Path) -> Option<Self> {
-        Self::numbered(fs::metadata(path).ok()?.dev())
+        let number = fs::metadata(path).ok()?.dev();
+        Self::numbered(number).or_else(|| Self::of_mount(path))
+    }
+
+    /// Returns the device of a file system whose number is not that of its device, as of btrfs;
+    /// `None` if it has several.
+    fn of_mount(path: &Path) -> Option<Self> {
+        // The slash follows a symbolic link.
+        let path = [path.as_os_str().as_bytes(), b"/"].concat();
+        let (root, _) = sys::mount::filespace_root(&path).ok()?;
+        let mounted = sys::mount::mounted(&root).ok()??;
+        let source = Path::new(OsStr::from_bytes(&mounted.source));
+        // Other sources may be paths that make the kernel ask another machine.
+        if !source.starts_with("/dev") {
+            return None;
+        }
+        let status = fs::metadata(source).ok()?;
+        let has_several = sys::block::btrfs_devices(source).unwrap_or_default().len() > 1;
+        if !status.file_type().is_block_device() || has_several {
+            return None;
+        }
+        Self::numbered(status.rdev())
     }
 
     /// Returns the device at `path`, or the one that holds the file system whose directory is
@@ -20,7 +43,7 @@ impl Device {
         let status = fs::metadata(path).ok()?;
         match status.file_type() {
             kind if kind.is_block_device() => Self::numbered(status.rdev()),
-            kind if kind.is_dir() => Self::numbered(status.dev()),
+            kind if kind.is_dir() => Self::of(path),
             _ => None,
         }
     }
@@ -71,6 +94,8 @@ fn bytes(size: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -115,6 +140,29 @@ mod tests {
         let file = folder.path().join("disk.img");
         fs::write(&file, b"").expect("written");
         assert!(Device::read_for(&file).is_none(), "it is no part of the disk that holds it");
+    }
+
+    /// Images of btrfs were not compared with their predictions, and reads were not counted.
+    #[test]
+    fn the_device_of_a_btrfs_file_system_is_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [disk, point] = ["disk", "point"].map(|name| folder.path().join(name));
+        fs::File::create(&disk)
+            .and_then(|file| file.set_len(320 << 20))
+            .expect("a file");
+        fs::create_dir(&point).expect("a folder");
+        let runs = |words: &[&str], path: &Path| {
+            let output = Command::new(words[0]).args(&words[1..]).arg(path).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        let source = disk.to_str().expect("a name");
+        if !runs(&["mkfs.btrfs", "-q"], &disk) || !runs(&["mount", "-o", "loop", source], &point) {
+            eprintln!("skipped: no btrfs can be mounted here");
+            return;
+        }
+        let name = Device::of(&point).and_then(|device| device.name());
+        assert!(runs(&["umount", "--lazy"], &point));
+        assert!(name.as_ref().is_some_and(|name| name.starts_with("loop")), "{name:?}");
     }
 
     #[test]
