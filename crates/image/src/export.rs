@@ -42,22 +42,32 @@ pub(crate) fn is_address(name: &[u8]) -> bool {
         .any(|scheme| name.starts_with(scheme))
 }
 
-/// Recognises the format of a file that qemu made; `None` for a file with the plain content of a
-/// disk.
+/// Number of bytes at the beginning of a file that show its format.
+const HEAD_BYTES: usize = 68;
+
+/// Recognises the format of a file with the disk of a virtual machine; `None` for a file with the
+/// plain content of a disk.
 ///
-/// Sources: QEMU, `docs/interop/qcow2.txt`; the specifications of VMDK, VHDX and QED.
+/// Sources: QEMU, `docs/interop/qcow2.txt`, `block/qcow.c`, `block/vdi.c`, `block/vpc.c`; the
+/// specifications of VMDK, VHDX and QED.
 pub(crate) fn format_of(file: &File) -> io::Result<Option<Format>> {
-    let mut head = [0; 8];
+    let mut head = [0; HEAD_BYTES];
     let read = file.read_at(&mut head, 0)?;
-    let known: [(&[u8], &str); 5] = [
-        (b"QFI\xfb", "qcow2"),
-        (b"KDMV", "vmdk"),
-        (b"COWD", "vmdk"),
-        (b"vhdxfile", "vhdx"),
-        (b"QED\0", "qed"),
+    let known: [(usize, &[u8], &str); 8] = [
+        (0, b"QFI\xfb\0\0\0\x01", "qcow"),
+        (0, b"QFI\xfb", "qcow2"),
+        (0, b"KDMV", "vmdk"),
+        (0, b"COWD", "vmdk"),
+        (0, b"vhdxfile", "vhdx"),
+        (0, b"QED\0", "qed"),
+        (0, b"conectix", "vpc"),
+        (64, b"\x7f\x10\xda\xbe", "vdi"),
     ];
-    let found = known.iter().find(|(magic, _)| head[..read].starts_with(magic));
-    Ok(found.map(|(_, format)| (*format).to_owned()))
+    let is_at = |at: usize, magic: &[u8]| {
+        head[..read].get(at..).is_some_and(|rest| rest.starts_with(magic))
+    };
+    let found = known.iter().find(|(at, magic, _)| is_at(*at, magic));
+    Ok(found.map(|(_, _, format)| (*format).to_owned()))
 }
 
 impl ExportReader {
@@ -145,9 +155,14 @@ mod tests {
         assert!(!is_address(b"/dev/nbd0"));
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk");
+        let vdi = [&[b'<'; 64][..], b"\x7f\x10\xda\xbe"].concat();
         for (content, format) in [
             (&b"QFI\xfb\0\0\0\x03"[..], Some("qcow2")),
+            (b"QFI\xfb\0\0\0\x01", Some("qcow")),
             (b"vhdxfile", Some("vhdx")),
+            (b"conectix", Some("vpc")),
+            (&vdi[..], Some("vdi")),
+            (&vdi[1..], None),
             (b"plain", None),
             (b"", None),
         ] {
