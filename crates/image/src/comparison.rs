@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use client::{ImageFacts, ImageTarget};
 use sys::block;
@@ -23,6 +23,7 @@ const DIFFERENCES_LISTED: usize = 1000;
 /// Target that compares what it gets with a device or a file. If the image leaves out blocks that
 /// were not used, blocks of zeros are not compared: nobody knows what the disk had there.
 pub struct Comparison {
+    path: PathBuf,
     file: File,
     compares_zeros: bool,
     found: Mutex<Differences>,
@@ -66,8 +67,8 @@ impl Comparison {
     pub fn with(path: &Path, of: &ImageFacts) -> Result<Self, ImageError> {
         let file = File::open(path).map_err(|error| ImageError::file("read", path, error))?;
         block::forget_cache(&file);
-        let compares_zeros = !of.leaves_out_unused;
-        Ok(Self { file, compares_zeros, found: Mutex::default() })
+        let (path, compares_zeros) = (path.to_owned(), !of.leaves_out_unused);
+        Ok(Self { path, file, compares_zeros, found: Mutex::default() })
     }
 
     /// Fills `buffer` from `offset` on, up to the end. Returns the number of bytes.
@@ -123,6 +124,10 @@ impl ImageTarget for Comparison {
         }
         Ok(())
     }
+
+    fn failure(&self, error: &io::Error) -> String {
+        format!("cannot read {}: {error}", self.path.display())
+    }
 }
 
 #[cfg(test)]
@@ -135,6 +140,7 @@ mod tests {
         let path = folder.path().join("disk");
         std::fs::write(&path, [7; 10_000]).expect("written");
         let open = |compares_zeros| Comparison {
+            path: path.clone(),
             file: File::open(&path).expect("opened"),
             compares_zeros,
             found: Mutex::default(),

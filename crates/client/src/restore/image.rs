@@ -33,6 +33,11 @@ pub trait ImageTarget: Sync {
     fn lose(&self, _range: Range<u64>) -> io::Result<()> {
         Ok(())
     }
+
+    /// Says what an error of the target means.
+    fn failure(&self, error: &io::Error) -> String {
+        format!("cannot write the target: {error}")
+    }
 }
 
 /// Range of an image that cannot be restored.
@@ -134,7 +139,8 @@ pub(crate) fn restore(
             io::ErrorKind::StorageFull => ErrorKind::NoSpace,
             _ => ErrorKind::Usage,
         };
-        return Err(ClientError::new(kind, format!("cannot write the target: {error}")));
+        let message = target.map_or_else(|| error.to_string(), |target| target.failure(&error));
+        return Err(ClientError::new(kind, message));
     }
     received?;
     Ok(ImageRestoreReport {

@@ -170,4 +170,7 @@ fn differences_are_listed_with_their_whole_extent() {
     ]);
     assert_eq!(found["different"], expected, "{found}");
     assert_eq!(found["different_bytes"], 10 * MIB + 8192);
+    image(&scene, &["verify", "--against", "/"], &disk)
+        .expect(&[12])
+        .says("cannot read /: Is a directory");
 }
