@@ -12,6 +12,8 @@ use sys::block;
 use sys::lock::Mutex;
 
 use crate::error::ImageError;
+use crate::export::{self, ExportReader};
+use crate::source;
 
 /// Length of the blocks that are compared.
 const BLOCK_BYTES: usize = 4096;
@@ -24,9 +26,62 @@ const DIFFERENCES_LISTED: usize = 1000;
 /// were not used, blocks of zeros are not compared: nobody knows what the disk had there.
 pub struct Comparison {
     path: PathBuf,
-    file: File,
+    disk: Disk,
     compares_zeros: bool,
     found: Mutex<Differences>,
+}
+
+/// Access to the disk that an image is compared with.
+enum Disk {
+    File(File),
+    /// Disk of a virtual machine, through `qemu-nbd`.
+    Export(Box<ExportReader>),
+}
+
+impl Disk {
+    /// Opens the disk at `path`. An image of the disk in a file such as qcow2 is compared with the
+    /// disk in such a file, and not with the bytes of the file.
+    fn open(path: &Path, of: &ImageFacts) -> Result<Self, ImageError> {
+        let failed = |error| ImageError::file("read", path, error);
+        let file = File::open(path).map_err(failed)?;
+        block::forget_cache(&file);
+        let format = match of.kind.as_str() {
+            source::DEVICE | source::FILE => None,
+            _ => export::format_of(&file).map_err(failed)?,
+        };
+        let Some(format) = format else { return Ok(Self::File(file)) };
+        let path = std::path::absolute(path).map_err(failed)?;
+        match ExportReader::serve(&path, &format, None) {
+            Ok(reader) => Ok(Self::Export(Box::new(reader))),
+            Err(error) => Err(ImageError::Export { path, error }),
+        }
+    }
+
+    /// Fills `buffer` from `offset` on, up to the end. Returns the number of bytes.
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Self::File(file) => read_file(file, buffer, offset),
+            Self::Export(export) => {
+                let left = export.bytes.saturating_sub(offset);
+                let bytes = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+                if bytes > 0 {
+                    export.read_at(&mut buffer[..bytes], offset)?;
+                }
+                Ok(bytes)
+            }
+        }
+    }
+}
+
+fn read_file(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64)? {
+            0 => break,
+            bytes => filled += bytes,
+        }
+    }
+    Ok(filled)
 }
 
 /// Blocks in which an image and a disk differ.
@@ -65,22 +120,9 @@ impl Differences {
 impl Comparison {
     /// Compares the image with the facts `of` with a device or a file.
     pub fn with(path: &Path, of: &ImageFacts) -> Result<Self, ImageError> {
-        let file = File::open(path).map_err(|error| ImageError::file("read", path, error))?;
-        block::forget_cache(&file);
+        let disk = Disk::open(path, of)?;
         let (path, compares_zeros) = (path.to_owned(), !of.leaves_out_unused);
-        Ok(Self { path, file, compares_zeros, found: Mutex::default() })
-    }
-
-    /// Fills `buffer` from `offset` on, up to the end. Returns the number of bytes.
-    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.file.read_at(&mut buffer[filled..], offset + filled as u64)? {
-                0 => break,
-                bytes => filled += bytes,
-            }
-        }
-        Ok(filled)
+        Ok(Self { path, disk, compares_zeros, found: Mutex::default() })
     }
 
     /// Returns what differs.
@@ -96,7 +138,7 @@ impl Comparison {
 impl ImageTarget for Comparison {
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let mut there = vec![0; data.len()];
-        let filled = self.read(&mut there, offset)?;
+        let filled = self.disk.read(&mut there, offset)?;
         let mut at = offset;
         for (ours, theirs) in data.chunks(BLOCK_BYTES).zip(there.chunks(BLOCK_BYTES)) {
             let end = at + ours.len() as u64;
@@ -141,7 +183,7 @@ mod tests {
         std::fs::write(&path, [7; 10_000]).expect("written");
         let open = |compares_zeros| Comparison {
             path: path.clone(),
-            file: File::open(&path).expect("opened"),
+            disk: Disk::File(File::open(&path).expect("opened")),
             compares_zeros,
             found: Mutex::default(),
         };

@@ -19,7 +19,9 @@ use crate::thin::Changes;
 use crate::used;
 
 /// Kind of a source that is a device, in words.
-const DEVICE: &str = "block device";
+pub(crate) const DEVICE: &str = "block device";
+/// Kind of a source that is a file with the plain content of a disk, in words.
+pub(crate) const FILE: &str = "file";
 
 /// Options of a source.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +186,7 @@ impl Source {
         };
         let bytes = block::size(&cached)?;
         let used = block::data_ranges(&cached)?;
-        let (name, kind, changes) = (name.to_owned(), "file".to_owned(), None);
+        let (name, kind, changes) = (name.to_owned(), FILE.to_owned(), None);
         let reader = Reader::Local { cached, direct };
         Ok(Self { name, still, reader, bytes, used, changes, kind, holds, before })
     }

@@ -584,6 +584,8 @@ fn a_qcow2_file_is_imaged_and_its_bitmap_saves_reading() {
     qemu(&["qemu-io", "-c", "write -P 7 100M 64k", name]);
     let second = image(&scene, &["backup", "--bitmap", "since"], &disk).expect(&[0]).json();
     assert_eq!((&second["changed_parts"], &second["state"]), (&1.into(), &"unchanged".into()));
+    let same = image(&scene, &["verify", "--against", name], &disk).expect(&[0]).json();
+    assert_eq!(same["different_bytes"], 0);
     qemu(&["qemu-img", "convert", "-O", "raw", name, raw_name]);
     let out = scene.scratch.join("out");
     restore(&scene, &disk, &out, &[]).expect(&[0]);
