@@ -1,10 +1,10 @@
 //! The tree of a mount: what is in each directory.
 //!
 //! ```text
-//!   latest/             the active versions, by the paths of the node
-//!   at/TIME/            the versions of a time; any time may be named
-//!   versions/PATH/TIME  all versions of a file, side by side
-//!   images/NAME/TIME    images of disks
+//!   latest/               the active versions, by the paths of the node
+//!   at/TIME/              the versions of a time; any time may be named
+//!   versions/PATH/TIME    all versions of a file, side by side
+//!   images/NAME/TIME.img  images of disks
 //! ```
 
 use std::collections::btree_map::Entry;

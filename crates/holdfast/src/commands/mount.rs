@@ -27,10 +27,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// DIR gets these directories, all read-only:
 ///
-///   latest/             the files as they were backed up last
-///   at/TIME/            the files at a time, as in at/2026-11-20T18:00; any time may be named
-///   versions/PATH/TIME  all versions of each file
-///   images/NAME/TIME    images of disks
+///   latest/               the files as they were backed up last
+///   at/TIME/              the files at a time, as in at/2026-11-20T18:00; any time may be named
+///   versions/PATH/TIME    all versions of each file
+///   images/NAME/TIME.img  images of disks
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "\
