@@ -193,6 +193,12 @@ impl OpenImage {
         self.content.reader.bytes_transferred()
     }
 
+    /// Returns a function that tells [`Self::bytes_transferred`], for a display.
+    pub fn transfer(&self) -> impl Fn() -> u64 + Send + use<> {
+        let content = Arc::clone(&self.content);
+        move || content.reader.bytes_transferred()
+    }
+
     /// Returns an error of the server, if there was one.
     fn failure(&self) -> Option<ClientError> {
         self.content.failure.lock().clone()

@@ -471,7 +471,8 @@ fn files_come_out_of_an_image_as_they_were() {
     let report = scene.node.run(&one).expect(&[0]).json();
     assert!(report["bytes_transferred"].as_u64().unwrap() < 30 * MIB, "{report}");
     assert!(fs::read(out.join("noise")).unwrap() == noise(1, 20 << 20));
-    scene.node.run(&["image", "extract", name, "/tree", "--to", to]).expect(&[0]);
+    let tree = ["image", "extract", name, "/tree", "--to", to, "--progress"];
+    scene.node.run(&tree).expect(&[0]).says("received");
     let mount = Mount::at(&device.0, scene.scratch.folder("mounted"), "ro");
     assert_same(&manifest(&mount.0.join("tree")), &manifest(&out.join("tree")));
     drop(mount);

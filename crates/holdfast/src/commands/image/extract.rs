@@ -51,6 +51,9 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let target = open_target(&args.to)?;
     let opened = opened::open(context, &args.link, &args.name, args.at, args.partition.as_ref())?;
     let progress = context.progress()?;
+    let received = opened.transfer();
+    let line = move || format!("copying: {} received", quantity::bytes_with_unit(received()));
+    let meter = context.meter_of(line);
     let reason = |error: &io::Error| opened.reason(error);
     let is_stopped = || progress.is_stopped();
     let mut extraction = Extraction::new(target, &reason, &is_stopped);
@@ -58,6 +61,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         extraction.copy(opened.root(), path);
     }
     let report = extraction.finish();
+    drop(meter);
     if progress.is_stopped() {
         return Err(CommandError::new("interrupted; what was copied is kept"));
     }
