@@ -2,7 +2,7 @@
 //! have. The changed parts are committed at the end, and the head last.
 //!
 //! ```text
-//! readers (threads): next part -> read used runs, cut, digest, compress -> outbox -> server
+//! readers (threads): next piece -> read used runs, cut, digest, compress -> outbox -> server
 //!                      | contents of changed parts
 //!                      v
 //! changes of pages, after all data --> head
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
@@ -52,6 +52,9 @@ use crate::tuning::Tuning;
 
 /// Minimum number of reading threads: a disk serves several requests at once.
 const READERS_MIN: usize = 4;
+/// Length of the pieces in which the readers take a part, so that they read near each other and end
+/// together. A multiple of the lengths of chunks.
+const PIECE_BYTES: u64 = 8 << 20;
 /// Maximum time that a reader which keeps to a rate sleeps before it looks whether the backup ends.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -195,8 +198,7 @@ struct ImageRun<'a> {
     class: ClassId,
     treatment: FileTreatment,
     stat: Stat,
-    /// Next part to read.
-    next: AtomicU64,
+    open: Mutex<OpenParts>,
     /// True after a reader has failed, so that the others end.
     has_failed: AtomicBool,
     pace: Pace,
@@ -207,10 +209,59 @@ fn path_for_rules(name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") { name.to_vec() } else { [b"/", name].concat() }
 }
 
-/// Content of a part, as a reader found it.
+/// Content of a part or of a piece of it, as a reader found it.
 struct ReadPart {
     content: Content,
     errors: Errors,
+}
+
+/// Parts that the readers are at.
+#[derive(Default)]
+struct OpenParts {
+    /// Next part to begin.
+    next: u64,
+    /// Part that was begun last, and its range that no reader has taken.
+    rest: Option<(u64, Range<u64>)>,
+    /// Parts of which pieces are missing.
+    parts: BTreeMap<u64, OpenPart>,
+    known: KnownParts,
+}
+
+/// Part of which pieces are missing.
+struct OpenPart {
+    /// Digest of the part in the last image.
+    stored: Option<[u8; 16]>,
+    /// Pieces that were read, by their offsets.
+    pieces: BTreeMap<u64, ReadPart>,
+    missing_bytes: u64,
+}
+
+impl OpenParts {
+    /// Takes the next piece of the part that was begun last; `None` if all were taken.
+    fn take(&mut self) -> Option<(u64, Range<u64>)> {
+        let (number, rest) = self.rest.take()?;
+        let end = rest.end.min(rest.start + PIECE_BYTES);
+        self.rest = (end < rest.end).then_some((number, end..rest.end));
+        Some((number, rest.start..end))
+    }
+
+    fn begin(&mut self, number: u64, range: Range<u64>, stored: Option<[u8; 16]>) {
+        let missing_bytes = range.end - range.start;
+        self.parts
+            .insert(number, OpenPart { stored, pieces: BTreeMap::new(), missing_bytes });
+        self.rest = Some((number, range));
+    }
+
+    /// Adds a piece that was read. Returns the part if it was the last one missing.
+    fn add(&mut self, number: u64, piece: &Range<u64>, read: ReadPart) -> Option<OpenPart> {
+        let part = self.parts.get_mut(&number).expect("a part with a missing piece is open");
+        part.missing_bytes -= piece.end - piece.start;
+        part.pieces.insert(piece.start, read);
+        if part.missing_bytes > 0 {
+            return None;
+        }
+        self.parts.remove(&number)
+    }
 }
 
 /// Parts that changed, and what could not be read.
@@ -250,7 +301,7 @@ impl<'a> ImageRun<'a> {
             class,
             treatment: rules.treatment(path),
             stat: stat_of_stream(0),
-            next: AtomicU64::new(0),
+            open: Mutex::default(),
             has_failed: AtomicBool::new(false),
             pace: Pace::new(options.bytes_per_sec),
         })
@@ -329,7 +380,7 @@ impl<'a> ImageRun<'a> {
         Ok(findings.into_inner())
     }
 
-    /// Reads parts until none is left.
+    /// Reads pieces of parts until none is left.
     fn read_some(
         &self,
         mut assembler: Assembler<'_>,
@@ -338,16 +389,18 @@ impl<'a> ImageRun<'a> {
     ) -> Result<(), ClientError> {
         let skips_errors = self.options.skips_errors;
         let mut reader = PartReader::new(self.source, self.layout, skips_errors, buffer);
-        let mut known = KnownParts::default();
         let outcome = loop {
-            let number = self.next.fetch_add(1, Relaxed);
-            if number >= self.layout.parts() || self.has_failed.load(Relaxed) {
+            if self.has_failed.load(Relaxed) {
                 break Ok(());
             }
-            let found = self.session.check().and_then(|()| {
-                self.examine_part(&mut assembler, &mut reader, &mut known, number, findings)
-            });
-            if let Err(error) = found {
+            let read = match self.next_piece(findings) {
+                Ok(None) => break Ok(()),
+                Ok(Some((number, piece))) => {
+                    self.examine_piece(&mut assembler, &mut reader, number, piece, findings)
+                }
+                Err(error) => Err(error),
+            };
+            if let Err(error) = read {
                 break Err(error);
             }
         };
@@ -356,27 +409,61 @@ impl<'a> ImageRun<'a> {
         outcome
     }
 
-    /// Reads a part, unless it is known to be unchanged, and notes what was found.
-    fn examine_part(
+    /// Returns the next piece to read, and the number of its part; `None` if none is left. Parts
+    /// that are known to be unchanged are not read.
+    fn next_piece(
+        &self,
+        findings: &Mutex<Findings>,
+    ) -> Result<Option<(u64, Range<u64>)>, ClientError> {
+        let mut open = self.open.lock();
+        loop {
+            self.session.check()?;
+            if let Some(piece) = open.take() {
+                return Ok(Some(piece));
+            }
+            let number = open.next;
+            if number >= self.layout.parts() {
+                return Ok(None);
+            }
+            open.next += 1;
+            let stored = self.known_digest(&mut open.known, number)?;
+            let range = self.layout.range(number);
+            if stored.is_some() && self.has_whole(number) && self.is_known_unchanged(number, &range)
+            {
+                self.note_unread(number, &range, findings);
+            } else {
+                open.begin(number, range, stored);
+            }
+        }
+    }
+
+    /// Notes a part that is not read.
+    fn note_unread(&self, number: u64, range: &Range<u64>, findings: &Mutex<Findings>) {
+        let bytes = used_bytes(self.source.used(), range);
+        self.tally().progress.bytes.fetch_add(bytes, Relaxed);
+        let mut findings = findings.lock();
+        findings.data_bytes += bytes;
+        findings.unread_bytes += bytes;
+        findings.rebound.extend(self.changes_class().then_some(number));
+    }
+
+    /// Reads a piece of a part. The reader of the last one notes what was found in the part.
+    fn examine_piece(
         &self,
         assembler: &mut Assembler<'_>,
         reader: &mut PartReader<'_>,
-        known: &mut KnownParts,
         number: u64,
+        piece: Range<u64>,
         findings: &Mutex<Findings>,
     ) -> Result<(), ClientError> {
-        let stored = self.known_digest(known, number)?;
-        let range = self.layout.range(number);
-        if stored.is_some() && self.has_whole(number) && self.is_known_unchanged(number, &range) {
-            let bytes = used_bytes(self.source.used(), &range);
-            self.tally().progress.bytes.fetch_add(bytes, Relaxed);
-            let mut findings = findings.lock();
-            findings.data_bytes += bytes;
-            findings.unread_bytes += bytes;
-            findings.rebound.extend(self.changes_class().then_some(number));
-            return Ok(());
+        let read = self.read(assembler, reader, piece.clone())?;
+        let whole = self.open.lock().add(number, &piece, read);
+        let Some(OpenPart { stored, pieces, .. }) = whole else { return Ok(()) };
+        let (mut content, mut errors) = (Content::default(), Errors::default());
+        for piece in pieces.into_values() {
+            content.append(piece.content);
+            errors.extend(piece.errors);
         }
-        let ReadPart { content, errors } = self.read_part(assembler, reader, number)?;
         let is_known = stored == Some(content.digest());
         let mut findings = findings.lock();
         findings.data_bytes += content.data_bytes;
@@ -435,14 +522,14 @@ impl<'a> ImageRun<'a> {
             .map_or(Ok(()), |rejection| Err(refusal(rejection)))
     }
 
-    fn read_part(
+    /// Reads a part, or a piece of it.
+    fn read(
         &self,
         assembler: &mut Assembler<'_>,
         reader: &mut PartReader<'_>,
-        number: u64,
+        range: Range<u64>,
     ) -> Result<ReadPart, ClientError> {
         assembler.treat(self.treatment).map_err(|error| self.failed(&error))?;
-        let range = self.layout.range(number);
         let progress = &self.tally().progress;
         let has_ended = || self.session.check().is_err();
         let mut sink = ChunkCollector { assembler, content: Content::default() };
@@ -568,9 +655,10 @@ impl<'a> ImageRun<'a> {
             let number = part_of(rejection).ok_or_else(|| refusal(rejection))?;
             self.tally().retries.fetch_add(1, Relaxed);
             self.tally().backed_up.fetch_sub(1, Relaxed);
+            let range = self.layout.range(number);
             let ReadPart { content, errors } =
-                self.read_part(&mut examiner.assembler, &mut reader, number)?;
-            unreadable.forget(&self.layout.range(number));
+                self.read(&mut examiner.assembler, &mut reader, range.clone())?;
+            unreadable.forget(&range);
             unreadable.extend(errors);
             self.send_parts(examiner, BTreeMap::from([(number, content)]));
         }
@@ -671,7 +759,36 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use model::{ChunkDigest, SessionPlace};
+
+    use super::super::chunks::ChunkRef;
+    use super::super::read::Part;
     use super::*;
+    use crate::link::backup::ChunkSource;
+
+    /// Pieces are given out in the order of the disk, and come back in any order.
+    #[test]
+    fn a_part_that_is_read_in_pieces_has_the_content_of_one_that_is_read_at_once() {
+        let source = ChunkSource::Sent(SessionPlace::Sent { quantum: 3, index: 0 });
+        let chunk = Part::Chunk(ChunkRef { digest: ChunkDigest([1; 32]), source });
+        let hole = |bytes| Part::Hole { bytes };
+        let read = |parts: &[Part]| {
+            let content = Content { parts: parts.to_vec(), data_bytes: 1 };
+            ReadPart { content, errors: Errors::default() }
+        };
+        let mut open = OpenParts::default();
+        open.begin(4, 100..100 + 2 * PIECE_BYTES + 10, None);
+        let pieces: Vec<_> = std::iter::from_fn(|| open.take()).collect();
+        let ranges: Vec<_> = pieces.iter().map(|(_, range)| range.end - range.start).collect();
+        assert_eq!(ranges, [PIECE_BYTES, PIECE_BYTES, 10]);
+        assert!(open.add(4, &pieces[2].1, read(&[chunk])).is_none());
+        assert!(open.add(4, &pieces[0].1, read(&[chunk, hole(5)])).is_none());
+        let part = open.add(4, &pieces[1].1, read(&[hole(7), chunk])).expect("it is whole");
+        let mut content = Content::default();
+        part.pieces.into_values().for_each(|piece| content.append(piece.content));
+        let parts = vec![chunk, hole(12), chunk, chunk];
+        assert_eq!(content, Content { parts, data_bytes: 3 });
+    }
 
     /// After a minute without the server, a minute's worth of the disk was read at once.
     #[test]

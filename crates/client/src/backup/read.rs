@@ -28,6 +28,19 @@ pub(super) struct Content {
 }
 
 impl Content {
+    /// Adds the content that follows. Two holes that touch each other become one.
+    pub(super) fn append(&mut self, next: Self) {
+        let mut parts = next.parts;
+        if let (Some(Part::Hole { bytes }), Some(Part::Hole { bytes: further })) =
+            (self.parts.last_mut(), parts.first())
+        {
+            *bytes += further;
+            parts.remove(0);
+        }
+        self.parts.append(&mut parts);
+        self.data_bytes += next.data_bytes;
+    }
+
     /// Returns the digest of the content, computed as the server does.
     pub(super) fn digest(&self) -> [u8; 16] {
         let mut hasher = ContentHasher::new();
