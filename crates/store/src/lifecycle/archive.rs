@@ -6,7 +6,7 @@
 //! An archive has one filespace for each mount point. Such a filespace is filled once and never
 //! compared. Lists and retrieval read it as they read filespaces of backups.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use catalog::change::deactivate;
@@ -63,19 +63,39 @@ pub struct DeletionOrder {
     pub is_dry: bool,
 }
 
+/// Names of objects, by the directories that hold them.
+pub type NamedObjects = BTreeMap<DirPath, BTreeSet<Name>>;
+
 /// Versions of a selection that a deletion takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChosenVersions {
     States(States),
+    /// Versions of these objects, and of nothing below them.
+    Objects(NamedObjects, States),
     /// Heads of images, by the times at which they were inserted.
     Images(BTreeSet<ServerTime>),
 }
 
 impl ChosenVersions {
-    fn include(&self, version: &model::Version) -> bool {
+    /// Returns true if this version of an object of `directory` is taken.
+    fn include(&self, directory: &DirPath, version: &model::Version) -> bool {
         match self {
             Self::States(states) => states.include(version),
+            Self::Objects(objects, states) => {
+                let names = objects.get(directory);
+                names.is_some_and(|names| names.contains(&version.object.name))
+                    && states.include(version)
+            }
             Self::Images(taken) => taken.contains(&version.object.inserted),
+        }
+    }
+
+    /// Returns the same choice in an archive, of which all versions are taken.
+    fn in_archive(self) -> Self {
+        let all = States { active: true, inactive: true };
+        match self {
+            Self::Objects(objects, _) => Self::Objects(objects, all),
+            Self::States(_) | Self::Images(_) => Self::States(all),
         }
     }
 }
@@ -102,6 +122,23 @@ impl DeletionOrder {
         let selection = Selection { filespace, choice, parts, range: 0..u64::MAX, sample: None };
         Self { selection, chosen: ChosenVersions::Images(taken), is_dry }
     }
+
+    /// Returns the order to delete versions in these `states` of the named `objects`.
+    pub fn of_objects(
+        filespace: FilespaceId,
+        objects: NamedObjects,
+        states: States,
+        is_dry: bool,
+    ) -> Self {
+        let part = |directory: &DirPath| {
+            let span = PageSpan::Directory(directory.clone());
+            Part { span, name: None }
+        };
+        let parts = objects.keys().map(part).collect();
+        let choice = Choice::All;
+        let selection = Selection { filespace, choice, parts, range: 0..u64::MAX, sample: None };
+        Self { selection, chosen: ChosenVersions::Objects(objects, states), is_dry }
+    }
 }
 
 /// A deletion that can be undone.
@@ -126,6 +163,8 @@ pub enum DeletionResult {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeletionReport {
     pub result: DeletionResult,
+    /// Objects with such versions, if the order names objects.
+    pub found: NamedObjects,
     /// Rows that cannot be read. Their versions stay.
     pub unreadable: Option<Unreadable>,
 }
@@ -133,6 +172,8 @@ pub struct DeletionReport {
 /// Selected versions that can be read.
 struct Count {
     versions: u64,
+    /// Objects that have them, of those that an order names.
+    found: NamedObjects,
     unreadable: Option<Unreadable>,
 }
 
@@ -290,20 +331,21 @@ pub fn delete(
     assert_eq!(order.selection.filespace, filespace.id, "an order selects in its own filespace");
     let archive = archive_number(&filespace.name);
     let chosen = match archive {
-        Some(_) => ChosenVersions::States(States { active: true, inactive: true }),
+        Some(_) => order.chosen.in_archive(),
         None => order.chosen,
     };
     check_not_held(store, node, archive)?;
     check_kind(filespace, &chosen)?;
     let path = order.selection.path();
     let selection = Selection { choice: Choice::All, ..order.selection };
-    let Count { versions, unreadable } = check_unlocked(store, node, &selection, &chosen)?;
+    let Count { versions, found, unreadable } = check_unlocked(store, node, &selection, &chosen)?;
     if versions == 0 || order.is_dry {
-        return Ok(DeletionReport { result: DeletionResult::Counted { versions }, unreadable });
+        let result = DeletionResult::Counted { versions };
+        return Ok(DeletionReport { result, found, unreadable });
     }
     let _claim = store.claim(filespace.id)?;
     let now = clock::time_of_change(store)?;
-    let details = describe(filespace, &path, versions);
+    let details = describe(filespace, &path, &found, versions);
     let number = store.catalog.add_deletion(node.id, &details, now)?;
     let row = DeletionRow { number, node: node.id, time: now, details, versions };
     // The event is written first, so that the audit trail also has a deletion that a crash
@@ -319,20 +361,28 @@ pub fn delete(
     let removal = Removal { store, filespace: filespace.id, deletion: number, now, chosen };
     store.until_current(|| Ok(removal.run(&selection, archive)?.then_some(())))?;
     tracing::info!(node = %node.name, versions, "versions deleted");
-    Ok(DeletionReport { result: DeletionResult::Done(deletion(store, row)), unreadable })
+    Ok(DeletionReport { result: DeletionResult::Done(deletion(store, row)), found, unreadable })
 }
 
-fn describe(filespace: &Filespace, path: &[u8], versions: u64) -> String {
+/// Returns the text about a deletion of what is at and below `path`, or of the `objects`.
+fn describe(filespace: &Filespace, path: &[u8], objects: &NamedObjects, versions: u64) -> String {
     if let Some(name) = image_name(&filespace.name) {
         return format!("{} of {}", counted(versions, "image"), model::escaped(name));
     }
-    let path = if path.is_empty() { &b"/"[..] } else { path };
     let mount_point = model::escaped(model::mount_point(&filespace.name));
     let of = match archive_number(&filespace.name) {
         Some(number) => format!("archive {number}"),
         None => "backups".to_owned(),
     };
     let versions = counted(versions, "version");
+    let mut named = objects.iter().flat_map(|(directory, names)| {
+        names.iter().map(move |name| model::escaped(&directory.join(name)))
+    });
+    if let Some(first) = named.next() {
+        let objects = counted(1 + named.count() as u64, "object");
+        return format!("{versions} of {of} of {objects} in {mount_point}, such as {first}");
+    }
+    let path = if path.is_empty() { &b"/"[..] } else { path };
     format!("{versions} of {of} at and below {} in {mount_point}", model::escaped(path))
 }
 
@@ -349,9 +399,11 @@ fn check_not_held(store: &Store, node: &Node, archive: Option<u64>) -> Result<()
 fn check_kind(filespace: &Filespace, chosen: &ChosenVersions) -> Result<(), StoreError> {
     let name = model::escaped(&filespace.name);
     match (image_name(&filespace.name), chosen) {
-        (Some(_), ChosenVersions::States(_)) => Err(StoreError::usage(format!(
-            "{name} holds images, which 'holdfast image delete' deletes"
-        ))),
+        (Some(_), ChosenVersions::States(_) | ChosenVersions::Objects(..)) => {
+            Err(StoreError::usage(format!(
+                "{name} holds images, which 'holdfast image delete' deletes"
+            )))
+        }
         (None, ChosenVersions::Images(_)) => {
             Err(StoreError::usage(format!("{name} does not hold images")))
         }
@@ -372,12 +424,17 @@ fn check_unlocked(
         .ok_or_else(|| StoreError::damaged("the node's policy domain is missing"))?
         .active;
     let now = sys::clock::now();
-    let mut versions = 0;
+    let (mut versions, mut found) = (0, NamedObjects::new());
     let unreadable = selection.walk_readable(&*store.catalog, |batch| {
-        for version in batch.versions.iter().filter(|version| chosen.include(version)) {
+        let VersionBatch { directory, versions: selected } = &batch;
+        for version in selected.iter().filter(|version| chosen.include(directory, version)) {
             versions += 1;
+            if let ChosenVersions::Objects(..) = chosen {
+                let names = found.entry(directory.clone()).or_default();
+                names.insert(version.object.name.clone());
+            }
             if let Some((class, until)) = lock_of(&policy, version.object.class, now) {
-                let path = model::escaped(&batch.directory.join(&version.object.name));
+                let path = model::escaped(&directory.join(&version.object.name));
                 return Err(StoreError::conflict(format!(
                     "{path} is held by class {class}, which is locked until {until}"
                 )));
@@ -385,7 +442,7 @@ fn check_unlocked(
         }
         Ok(())
     })?;
-    Ok(Count { versions, unreadable })
+    Ok(Count { versions, found, unreadable })
 }
 
 /// Returns the name of the class and the last day of its lock; `None` if the class is not locked.
@@ -435,7 +492,9 @@ impl Removal<'_> {
         let mut writes = Vec::new();
         let mut names: Vec<Name> = Vec::new();
         let mut dropped: Vec<VersionKey> = Vec::new();
-        for version in versions.into_iter().filter(|version| self.chosen.include(version)) {
+        for version in
+            versions.into_iter().filter(|version| self.chosen.include(&directory, version))
+        {
             let object = version.object;
             let (name, inserted) = (object.name.clone(), object.inserted);
             let ends_now = self.now.max(ServerTime(inserted.0 + 1));

@@ -237,6 +237,30 @@ fn a_deletion_takes_the_states_that_were_ordered() {
 }
 
 #[test]
+fn an_order_by_names_takes_these_objects_alone() {
+    let server = TestServer::new();
+    with_versions(&server);
+    let filespace = filespace_of(&server, b"/");
+    let named = |names: &[&str]| {
+        let names = names.iter().map(|text| name(text)).collect();
+        NamedObjects::from([(directory("/"), names)])
+    };
+    let report = |is_dry| {
+        let objects = named(&["x", "z"]);
+        let order = DeletionOrder::of_objects(filespace.id, objects, ALL, is_dry);
+        let report = delete(&server.store, &server.node, &filespace, order);
+        let report = report.expect("is allowed");
+        assert_eq!(report.found, named(&["x"]));
+        report.result
+    };
+    assert_eq!(report(true), DeletionResult::Counted { versions: 2 });
+    let deletion = done(Ok(report(false)));
+    assert_eq!(deletion.row.versions, 2);
+    assert_eq!(deletion.row.details, "2 versions of backups of 1 object in /, such as /x");
+    assert_eq!(versions(&server), (vec![name("y")], vec![]));
+}
+
+#[test]
 fn an_order_that_selects_nothing_deletes_nothing() {
     let server = TestServer::new();
     let filespace = filespace_of(&server, b"/");
