@@ -344,6 +344,22 @@ impl NodeService for NodeSessions {
         .await
     }
 
+    async fn delete_objects(
+        &self,
+        request: Request<proto::DeleteObjectsRequest>,
+    ) -> Result<Response<proto::DeleteObjectsReply>, Status> {
+        let permit = |node: &Node, request: &proto::DeleteObjectsRequest| {
+            permit_deletion_in(node, &request.filespace)
+        };
+        self.answer_if(request, permit, |store, node, request| {
+            let filespace = filespace(store, node, &request.filespace)?;
+            let order = messages::archives::objects_deletion_order(&request, filespace.id)?;
+            let report = archive::delete(store, node, &filespace, order)?;
+            Ok(messages::archives::objects_deletion_result(report))
+        })
+        .await
+    }
+
     async fn delete_images(
         &self,
         request: Request<proto::DeleteImagesRequest>,

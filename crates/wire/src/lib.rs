@@ -49,6 +49,9 @@ pub const REPORT_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of items in one portion of a list.
 pub const PORTION_ITEMS_MAX: u32 = 1000;
 
+/// Maximum number of objects that one request deletes by their names.
+pub const NAMED_OBJECTS_MAX: usize = 1000;
+
 /// Maximum number of unacknowledged bytes on one HTTP/2 stream: enough for 10 Gbit/s at 10 ms.
 pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 

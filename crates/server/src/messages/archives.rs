@@ -1,12 +1,14 @@
 //! Archives and deletions.
 
+use bytes::Bytes;
 use store::StoreError;
 use store::lifecycle::archive::{
     ArchiveOrder, ArchiveSummary, ChosenVersions, Deletion, DeletionOrder, DeletionReport,
-    DeletionResult, States,
+    DeletionResult, NamedObjects, States,
 };
-use wire::proto;
+use wire::{NAMED_OBJECTS_MAX, proto};
 
+use super::changes::directory;
 use super::selection;
 
 pub(crate) fn archive(info: ArchiveSummary) -> proto::Archive {
@@ -40,6 +42,36 @@ pub(crate) fn deletion_order(
         chosen: ChosenVersions::States(states),
         is_dry: request.dry_run,
     })
+}
+
+pub(crate) fn objects_deletion_order(
+    request: &proto::DeleteObjectsRequest,
+    filespace: model::FilespaceId,
+) -> Result<DeletionOrder, StoreError> {
+    let number: usize = request.objects.iter().map(|named| named.names.len()).sum();
+    if number > NAMED_OBJECTS_MAX || request.objects.len() > NAMED_OBJECTS_MAX {
+        return Err(StoreError::malformed("too many objects"));
+    }
+    let mut objects = NamedObjects::new();
+    for named in &request.objects {
+        let directory = directory(&named.directory)?;
+        let names: Result<Vec<_>, _> =
+            named.names.iter().map(|name| directory.name(name)).collect();
+        let names = names.map_err(StoreError::malformed)?;
+        objects.entry(directory).or_default().extend(names);
+    }
+    let states = States { active: request.active, inactive: request.inactive };
+    Ok(DeletionOrder::of_objects(filespace, objects, states, request.dry_run))
+}
+
+pub(crate) fn objects_deletion_result(mut report: DeletionReport) -> proto::DeleteObjectsReply {
+    let found = std::mem::take(&mut report.found).into_iter();
+    let named = found.map(|(directory, names)| proto::NamedObjects {
+        directory: Bytes::copy_from_slice(directory.as_bytes()),
+        names: names.iter().map(|name| Bytes::copy_from_slice(name.as_bytes())).collect(),
+    });
+    let found = named.collect();
+    proto::DeleteObjectsReply { deletion: Some(deletion_result(report)), found }
 }
 
 pub(crate) fn image_deletion_order(
