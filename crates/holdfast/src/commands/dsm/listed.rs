@@ -6,14 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use client::Client;
-use dsm::client::{Last, Spec};
+use dsm::client::Spec;
 
 use super::stored::{self, Filter};
 use crate::error::CommandError;
-
-/// Minimum number of names of a directory for which the whole directory is listed once. For fewer,
-/// the server is asked for each name.
-const SIBLINGS_MIN: usize = 16;
 
 /// Paths of a list that are in one file space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -34,25 +30,14 @@ impl ListedPaths {
         lines: &[Spec],
         filter: &Filter,
     ) -> Result<Self, CommandError> {
-        let mut by_directory: BTreeMap<&[u8], Vec<&Spec>> = BTreeMap::new();
-        for line in lines {
-            by_directory.entry(&line.directory).or_default().push(line);
-        }
+        let names: Vec<(usize, &Spec)> = lines.iter().enumerate().collect();
         let mut kinds = Kinds::new();
-        for siblings in by_directory.values() {
-            if siblings.len() >= SIBLINGS_MIN {
-                list_together(client, siblings, filter, &mut kinds)?;
-            }
-            let is_open = |line: &&Spec| !kinds.contains_key(&line.path());
-            let open: Vec<&Spec> = siblings.iter().copied().filter(is_open).collect();
-            for line in open {
-                stored::select(client, line, false, filter, &mut |object| {
-                    let is_directory = object.is_directory();
-                    kinds.insert(object.path, is_directory);
-                    false
-                })?;
-            }
-        }
+        stored::select_each(client, &names, false, filter, &mut |_, object| {
+            let is_directory = object.is_directory();
+            // The newest version comes first.
+            kinds.entry(object.path).or_insert(is_directory);
+            false
+        })?;
         Ok(Self::by_kind(lines, &kinds))
     }
 
@@ -127,24 +112,6 @@ fn common_directory(paths: &BTreeSet<&[u8]>) -> Vec<u8> {
         }
     }
     top.to_vec()
-}
-
-/// Finds the kinds of names of one directory by a list of what is directly in it.
-fn list_together(
-    client: &Client,
-    siblings: &[&Spec],
-    filter: &Filter,
-    kinds: &mut Kinds,
-) -> Result<(), CommandError> {
-    let all = Spec { last: Last::Everything, ..siblings[0].clone() };
-    let wanted: BTreeSet<Vec<u8>> = siblings.iter().map(|line| line.path()).collect();
-    stored::select(client, &all, false, filter, &mut |object| {
-        if wanted.contains(&object.path) {
-            let is_directory = object.is_directory();
-            kinds.insert(object.path, is_directory);
-        }
-        true
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Stored versions that a command of `dsmc` names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use client::{
     ArchiveSummary, Client, ErrorKind, FilespaceSummary, ListContent, ListOptions, ListedVersion,
@@ -177,6 +177,74 @@ pub(super) fn select(
         !filter.takes(&object) || visit(object)
     };
     list(client, top, content, filter, filespace, &mut take)
+}
+
+/// Minimum number of names of a directory for which the whole directory is listed once. For fewer,
+/// the server is asked for each name.
+const SIBLINGS_MIN: usize = 16;
+
+/// Calls `visit` for each version that the operands name, with the index that comes with the
+/// operand. Many names of one directory are looked up together. If `visit` returns false, it needs
+/// no more versions of this operand.
+pub(super) fn select_each(
+    client: &Client,
+    specs: &[(usize, &Spec)],
+    descends: bool,
+    filter: &Filter,
+    visit: &mut dyn FnMut(usize, StoredObject) -> bool,
+) -> Result<(), CommandError> {
+    let mut siblings: BTreeMap<_, Vec<(usize, &Spec)>> = BTreeMap::new();
+    for &(index, spec) in specs {
+        let directory = (spec.filespace.as_deref(), spec.directory.as_slice());
+        siblings.entry(directory).or_default().push((index, spec));
+    }
+    let is_plain = |spec: &Spec| matches!(spec.last, Last::Named(_)) && !descends;
+    for specs in siblings.values() {
+        let are_plain = specs.iter().all(|(_, spec)| is_plain(spec));
+        let known = match are_plain && specs.len() >= SIBLINGS_MIN {
+            true => select_together(client, specs, filter, visit)?,
+            false => BTreeSet::new(),
+        };
+        for &(index, spec) in specs {
+            if !known.contains(&index) {
+                select(client, spec, descends, filter, &mut |object| visit(index, object))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Calls `visit` for each version under names of one directory, which is listed once. Returns the
+/// indexes of the names that it has.
+fn select_together(
+    client: &Client,
+    specs: &[(usize, &Spec)],
+    filter: &Filter,
+    visit: &mut dyn FnMut(usize, StoredObject) -> bool,
+) -> Result<BTreeSet<usize>, CommandError> {
+    let (_, first) = specs[0];
+    let mut indexes: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+    for (index, spec) in specs {
+        indexes.entry(spec.path()).or_default().push(*index);
+    }
+    let mut known: BTreeMap<usize, Vec<StoredObject>> = BTreeMap::new();
+    let mut take = |version: &ListedVersion| {
+        for &index in indexes.get(&version.path).into_iter().flatten() {
+            let object = StoredObject::of(version);
+            let objects = known.entry(index).or_default();
+            objects.extend(filter.takes(&object).then_some(object));
+        }
+        true
+    };
+    let filespace = first.filespace.as_deref();
+    list(client, first.folder(), ListContent::Direct, filter, filespace, &mut take)?;
+    let indexes = known.keys().copied().collect();
+    for (index, objects) in known {
+        for object in objects {
+            visit(index, object);
+        }
+    }
+    Ok(indexes)
 }
 
 /// Minimum number of names for which an archive may be listed as a whole.
