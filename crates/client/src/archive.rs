@@ -1,24 +1,29 @@
 //! Deletion of versions at the server, and of archived files on this machine.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 use model::{Kind, Object, mount_point};
 use sys::Dir;
+use wire::NAMED_OBJECTS_MAX;
 
 use crate::backup::NO_CHANGE_TIME;
 use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
-use crate::link::archives::DeletionSummary;
+use crate::link::archives::{DeletionSummary, NamedObjects, ObjectsDeletion};
 use crate::link::versions::Selection;
 use crate::list;
-use crate::options::{DeleteOptions, ListContent, ListOptions, VerifyOptions};
-use crate::path::{candidates, normalise, only_named, paths};
+use crate::options::{DeleteOptions, DeletionScope, ListContent, ListOptions, VerifyOptions};
+use crate::path::{Place, candidates, normalise, only_named, paths};
 use crate::progress::Progress;
 use crate::report::{BackupReport, Failure};
 use crate::restore::verify;
 
-/// Deletion of what is at and below a path, done or planned.
+/// Maximum number of bytes of the paths that one request names.
+const PATHS_BYTES_MAX: usize = 1 << 20;
+
+/// Deletion of what paths stand for, done or planned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathDeletion {
     /// Filespace that has the versions.
@@ -31,32 +36,126 @@ pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<PathDeletio
     delete_from(link, link.filespaces_of(options.archive)?, options)
 }
 
-/// Deletes versions at the server, as each of `orders` says, and calls `visit` for each deletion.
-/// Goes past paths of which the server has no such version.
+/// Deletes versions at the server, as each of `orders` says, and calls `visit` for each deletion,
+/// which may be of many orders. Goes past paths of which the server has no such version.
 pub(crate) fn delete_each(
     link: &Link,
-    orders: impl IntoIterator<Item = DeleteOptions>,
+    mut orders: &[DeleteOptions],
     visit: &mut dyn FnMut(PathDeletion),
 ) -> Result<(), ClientError> {
     // The orders may be thousands, and those of one archive follow each other. A filespace that a
     // deletion empties stays in the list: the next order then finds nothing in it.
     let mut listed: Option<(Option<u64>, Vec<Vec<u8>>)> = None;
-    for options in orders {
-        let known = listed.take().filter(|(archive, _)| *archive == options.archive);
+    while let Some(first) = orders.first() {
+        let (together, later) = orders.split_at(count_together(orders));
+        orders = later;
+        let known = listed.take().filter(|(archive, _)| *archive == first.archive);
         let filespaces = match known {
-            Some((_, filespaces)) => Ok(filespaces),
-            None => link.filespaces_of(options.archive),
+            Some((_, filespaces)) => Some(filespaces),
+            None => if_found(link.filespaces_of(first.archive))?,
         };
-        let deleted = filespaces.and_then(|filespaces| {
-            listed = Some((options.archive, filespaces.clone()));
-            delete_from(link, filespaces, &options)
-        });
-        match deleted {
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            deleted => visit(deleted?),
+        let Some(filespaces) = filespaces else { continue };
+        let alone = match together {
+            [order] => vec![order],
+            orders => delete_together(link, &filespaces, orders, visit)?,
+        };
+        for order in alone {
+            if let Some(deletion) = if_found(delete_from(link, filespaces.clone(), order))? {
+                visit(deletion);
+            }
         }
+        listed = Some((first.archive, filespaces));
     }
     Ok(())
+}
+
+/// Returns `None` in place of the error about something that the server does not have.
+fn if_found<T>(result: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+    match result {
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
+/// Returns the number of the first orders that go to the server together: those for single objects
+/// that differ in their paths alone.
+fn count_together(orders: &[DeleteOptions]) -> usize {
+    let Some(first) = orders.first() else { return 0 };
+    let mut bytes = 0;
+    let together = orders.iter().take(NAMED_OBJECTS_MAX).take_while(|order| {
+        bytes += order.path.len();
+        bytes <= PATHS_BYTES_MAX && go_together(first, order)
+    });
+    together.count().max(1)
+}
+
+fn go_together(one: &DeleteOptions, other: &DeleteOptions) -> bool {
+    let choice =
+        |order: &DeleteOptions| (order.archive, order.active, order.inactive, order.dry_run);
+    let scopes = (one.scope, other.scope);
+    scopes == (DeletionScope::Object, DeletionScope::Object)
+        && one.filespace == other.filespace
+        && choice(one) == choice(other)
+}
+
+/// Deletes objects with one request for each filespace that may have some of them. The `orders` go
+/// together. Returns those that have to be carried out one by one.
+fn delete_together<'o>(
+    link: &Link,
+    filespaces: &[Vec<u8>],
+    orders: &'o [DeleteOptions],
+    visit: &mut dyn FnMut(PathDeletion),
+) -> Result<Vec<&'o DeleteOptions>, ClientError> {
+    let options = &orders[0];
+    let named = only_named(filespaces.to_vec(), options.filespace.as_deref());
+    let Some(filespaces) = if_found(named)? else { return Ok(Vec::new()) };
+    let mut alone = Vec::new();
+    // For each object the places where it was not looked for yet, the innermost filespace first.
+    let mut open: Vec<std::vec::IntoIter<Place>> = Vec::new();
+    for order in orders {
+        let path = normalise(&order.path)?;
+        let places = candidates(filespaces.iter().map(Vec::as_slice), &path);
+        // The path of a whole filespace has a rule of its own.
+        match places.iter().all(|place| place.name.is_some()) {
+            true => open.push(places.into_iter()),
+            false => alone.push(order),
+        }
+    }
+    while !open.is_empty() {
+        let mut asked: BTreeMap<Vec<u8>, Vec<(Place, std::vec::IntoIter<Place>)>> = BTreeMap::new();
+        for mut places in std::mem::take(&mut open) {
+            if let Some(place) = places.next() {
+                asked.entry(place.filespace.clone()).or_default().push((place, places));
+            }
+        }
+        for (filespace, objects) in asked {
+            let mut names = NamedObjects::new();
+            for (place, _) in &objects {
+                names.entry(place.directory.clone()).or_default().extend(place.name.clone());
+            }
+            let found = match link.delete_objects(&filespace, &names, options) {
+                // A deletion before has emptied the filespace.
+                Err(error) if error.kind == ErrorKind::NotFound => BTreeSet::new(),
+                deleted => {
+                    // A server that does not know the request has done nothing.
+                    let Some(deleted) = deleted? else { return Ok(orders.iter().collect()) };
+                    let ObjectsDeletion { summary, found } = deleted;
+                    if summary.versions > 0 {
+                        let filespace = mount_point(&filespace).to_vec();
+                        visit(PathDeletion { filespace, summary });
+                    }
+                    found
+                }
+            };
+            let is_left = |place: &Place| {
+                let name = place.name.as_ref();
+                name.is_some_and(|name| !found.contains(&place.directory.join(name)))
+            };
+            let left = objects.into_iter().filter(|(place, _)| is_left(place));
+            open.extend(left.map(|(_, places)| places));
+        }
+    }
+    Ok(alone)
 }
 
 /// Deletes versions at the server, in those of `filespaces` that `options` mean.
@@ -71,7 +170,11 @@ fn delete_from(
     let places = candidates(filespaces.iter().map(Vec::as_slice), &path);
     let shown = model::escaped(&path);
     for place in &places {
-        let summary = link.delete(&Selection::of_subtree(place), options)?;
+        let selection = match options.scope {
+            DeletionScope::Object => Selection::of_object(place),
+            DeletionScope::Subtree => Selection::of_subtree(place),
+        };
+        let summary = link.delete(&selection, options)?;
         if summary.versions > 0 {
             let filespace = mount_point(&place.filespace).to_vec();
             return Ok(PathDeletion { filespace, summary });
@@ -220,6 +323,27 @@ mod tests {
             inserted: ServerTime(0),
             payload: Payload::Nothing,
         }
+    }
+
+    #[test]
+    fn alike_orders_for_single_objects_go_together() {
+        let order = |path: &str, archive| DeleteOptions {
+            path: path.as_bytes().to_vec(),
+            scope: DeletionScope::Object,
+            archive,
+            ..DeleteOptions::default()
+        };
+        let orders = [order("/a", None), order("/b", None), order("/c", Some(1))];
+        assert_eq!(count_together(&orders), 2);
+        assert_eq!(count_together(&orders[2..]), 1);
+        let folder = DeleteOptions { scope: DeletionScope::Subtree, ..order("/a", None) };
+        assert_eq!(count_together(&[folder.clone(), folder]), 1);
+        let many = vec![order("/a", None); NAMED_OBJECTS_MAX + 1];
+        assert_eq!(count_together(&many), NAMED_OBJECTS_MAX);
+        let long = order(&"x".repeat(PATHS_BYTES_MAX / 2), None);
+        assert_eq!(count_together(&[long.clone(), long.clone(), long]), 2);
+        let longer = order(&"x".repeat(PATHS_BYTES_MAX + 1), None);
+        assert_eq!(count_together(&[longer, order("/a", None)]), 1);
     }
 
     #[test]

@@ -94,9 +94,10 @@ pub use node::{
     keys, not_enrolled,
 };
 pub use options::{
-    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DiffOptions, FindOptions,
-    ListContent, ListOptions, LocalServer, Origin, PreviewOptions, ReplaceRule, RestoreOptions,
-    RestorePart, STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions, VersionChoice,
+    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DeletionScope, DiffOptions,
+    FindOptions, ListContent, ListOptions, LocalServer, Origin, PreviewOptions, ReplaceRule,
+    RestoreOptions, RestorePart, STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions,
+    VersionChoice,
 };
 pub use pace::{Rate, RateError, RateLimits};
 pub use patience::Patience;
@@ -273,11 +274,12 @@ impl Client {
         archive::delete(&self.link, options)
     }
 
-    /// Deletes versions as each of `orders` says, and calls `visit` for each deletion. Goes past
-    /// paths of which the server has no such version. The first other error ends the work.
+    /// Deletes versions as each of `orders` says, and calls `visit` for each deletion, which may be
+    /// of many orders. Goes past paths of which the server has no such version. The first other
+    /// error ends the work.
     pub fn delete_each(
         &self,
-        orders: impl IntoIterator<Item = DeleteOptions>,
+        orders: &[DeleteOptions],
         visit: &mut dyn FnMut(PathDeletion),
     ) -> Result<(), ClientError> {
         archive::delete_each(&self.link, orders, visit)

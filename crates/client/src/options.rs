@@ -132,10 +132,21 @@ pub struct ArchiveFilter {
     pub description: Option<String>,
 }
 
+/// Objects that the path of a deletion stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DeletionScope {
+    /// The object alone. The orders for many objects go to the server together.
+    Object,
+    /// The object and everything below it.
+    #[default]
+    Subtree,
+}
+
 /// Options of a deletion at the server.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub path: Vec<u8>,
+    pub scope: DeletionScope,
     /// Filespace to delete from; `None` takes the innermost one that has the path.
     pub filespace: Option<Vec<u8>>,
     /// Archive to delete from; `None` deletes backups.

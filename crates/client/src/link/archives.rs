@@ -1,9 +1,9 @@
 //! Archives and deletions at the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use model::{ServerTime, mount_point};
+use model::{DirPath, Name, ServerTime, mount_point};
 use tonic::Code;
 use wire::proto;
 
@@ -64,6 +64,16 @@ pub struct DeletionSummary {
     pub until: Option<ServerTime>,
     /// Rows of the catalogue that cannot be read, so that their versions stay.
     pub damage: Option<String>,
+}
+
+/// Names of objects, by the directories that hold them.
+pub(crate) type NamedObjects = BTreeMap<DirPath, BTreeSet<Name>>;
+
+/// Deletion of objects by their names, done or planned.
+pub(crate) struct ObjectsDeletion {
+    pub(crate) summary: DeletionSummary,
+    /// Paths within the filespace of the objects that have such versions.
+    pub(crate) found: BTreeSet<Vec<u8>>,
 }
 
 fn time(micros: i64) -> Option<ServerTime> {
@@ -218,6 +228,40 @@ impl Link {
         };
         let deletion = self.runtime.block_on(self.client().delete(request))?.into_inner();
         Ok(DeletionSummary::parse(deletion))
+    }
+
+    /// Deletes those versions of `objects` of `filespace` that `options` name. Returns `None` if
+    /// the server does not know the request.
+    pub(crate) fn delete_objects(
+        &self,
+        filespace: &[u8],
+        objects: &NamedObjects,
+        options: &DeleteOptions,
+    ) -> Result<Option<ObjectsDeletion>, ClientError> {
+        let named = objects.iter().map(|(directory, names)| proto::NamedObjects {
+            directory: Bytes::copy_from_slice(directory.as_bytes()),
+            names: names.iter().map(|name| Bytes::copy_from_slice(name.as_bytes())).collect(),
+        });
+        let request = proto::DeleteObjectsRequest {
+            filespace: Bytes::copy_from_slice(filespace),
+            objects: named.collect(),
+            active: options.active,
+            inactive: options.inactive,
+            dry_run: options.dry_run,
+        };
+        let reply = match self.runtime.block_on(self.client().delete_objects(request)) {
+            Err(status) if status.code() == Code::Unimplemented => return Ok(None),
+            reply => reply?.into_inner(),
+        };
+        let found = reply.found.iter().flat_map(|of_directory| {
+            let directory = &of_directory.directory[..];
+            of_directory.names.iter().map(move |name| [directory, &name[..]].concat())
+        });
+        // A server has no reason to name more objects than it was asked for.
+        let asked: usize = objects.values().map(BTreeSet::len).sum();
+        let found = found.take(asked).collect();
+        let summary = DeletionSummary::parse(reply.deletion.unwrap_or_default());
+        Ok(Some(ObjectsDeletion { summary, found }))
     }
 
     /// Deletes the images of `filespace` that were taken at the times `taken`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use client::{Client, DeleteOptions, DeletionSummary, ListOptions, PathDeletion};
+use client::{Client, DeleteOptions, DeletionScope, DeletionSummary, ListOptions, PathDeletion};
 use model::escaped;
 use serde::Serialize;
 
@@ -49,6 +49,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let mut paths = path::on_node(std::slice::from_ref(&args.path))?;
     let options = DeleteOptions {
         path: paths.pop().unwrap_or_default(),
+        scope: DeletionScope::Subtree,
         filespace: path::filespace(args.filespace.as_deref())?,
         archive: args.archive,
         active: !args.inactive,

@@ -202,6 +202,21 @@ fn a_long_list_retrieves_and_deletes_what_archives_have() {
     assert_eq!(files(&site, &["q", "ar", &all, "-su=yes"]), ["star", "x"]);
 }
 
+/// Each file of a list was a deletion of its own, with a request of its own.
+#[test]
+fn the_backups_of_a_list_are_one_deletion() {
+    let site = deletable_site();
+    let top = site.tree();
+    let absent = absent_names(top);
+    let option = list(&site, &format!("{top}/st*r\n{top}/below/x\n{top}/x\n{absent}"));
+    let told = format!("ANS1345E Nothing is stored under the name '{top}/absent-29'");
+    let words = ["delete", "backup", &option, "-noprompt", "-json"];
+    let deleted = site.dsmc(&words).expect(&[12]).says(&told).json();
+    assert_eq!(deleted["deleted"], 3);
+    assert_eq!(deleted["undone_by"].as_array().unwrap().len(), 1);
+    assert_eq!(files(&site, &["q", "ba", &format!("{top}/*"), "-su=yes"]), ["star"]);
+}
+
 /// The answer has the order of the list, not that of the archive.
 #[test]
 fn a_long_list_of_a_query_keeps_its_order() {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use client::{
-    ArchiveSummary, Client, ClientError, DeleteOptions, DeletionSummary, ErrorKind, ListContent,
-    ListOptions, PathDeletion,
+    ArchiveSummary, Client, ClientError, DeleteOptions, DeletionScope, DeletionSummary, ErrorKind,
+    ListContent, ListOptions, PathDeletion,
 };
 use dsm::client::{Last, Spec, TimeRange};
 use dsm::forms::Forms;
@@ -183,36 +183,43 @@ fn backup_orders(
 ) -> Result<Deletion, CommandError> {
     let descends = session.descends();
     let mut found = Deletion::new(specs.len());
-    for (index, spec) in specs.iter().enumerate() {
-        let mut paths = Vec::new();
-        // A directory is deleted with everything in it, as one deletion.
-        if matches!(spec.last, Last::Everything) && descends && filter.is_open() {
-            found.is_found[index] = stored::is_stored(client, spec, filter)?;
-            paths.push(spec.path());
-        } else {
-            stored::select(client, spec, descends, filter, &mut |object| {
-                if is_meant(object.is_active, states) {
-                    paths.extend(found.add(index, spec, object));
-                }
-                true
-            })?;
-            paths.dedup();
+    let (active, inactive) = states;
+    let order = |spec: &Spec, path, scope| DeleteOptions {
+        path,
+        scope,
+        filespace: spec.filespace.clone(),
+        archive: None,
+        active,
+        inactive,
+        dry_run: false,
+    };
+    // A directory is deleted with everything in it, as one deletion.
+    let is_whole =
+        |spec: &Spec| matches!(spec.last, Last::Everything) && descends && filter.is_open();
+    let (whole, others): (Vec<_>, Vec<_>) =
+        specs.iter().enumerate().partition(|(_, spec)| is_whole(spec));
+    for (index, spec) in whole {
+        found.is_found[index] = stored::is_stored(client, spec, filter)?;
+        found.orders.push(order(spec, spec.path(), DeletionScope::Subtree));
+    }
+    let mut paths = BTreeSet::new();
+    stored::select_each(client, &others, descends, filter, &mut |index, object| {
+        if is_meant(object.is_active, states) {
+            let path = found.add(index, &specs[index], object);
+            paths.extend(path.map(|path| (index, path)));
         }
-        let (active, inactive) = states;
-        let takes_all = filter.is_open() && active;
-        if !found.is_found[index] && !takes_all {
-            // A name that only the options of the command leave out is no wrong name.
-            found.is_found[index] = has_any(client, spec, descends, filter)?;
+        true
+    })?;
+    let of_object =
+        |(index, path): (usize, Vec<u8>)| order(&specs[index], path, DeletionScope::Object);
+    found.orders.extend(paths.into_iter().map(of_object));
+    if !(filter.is_open() && active) {
+        // A name that only the options of the command leave out is no wrong name.
+        for (index, spec) in specs.iter().enumerate() {
+            if !found.is_found[index] {
+                found.is_found[index] = has_any(client, spec, descends, filter)?;
+            }
         }
-        let order = |path| DeleteOptions {
-            path,
-            filespace: spec.filespace.clone(),
-            archive: None,
-            active,
-            inactive,
-            dry_run: false,
-        };
-        found.orders.extend(paths.into_iter().map(order));
     }
     Ok(found)
 }
@@ -262,8 +269,9 @@ fn is_agreed(
     }
     let mut versions = 0;
     let planned = orders.iter().map(|order| DeleteOptions { dry_run: true, ..order.clone() });
+    let planned: Vec<_> = planned.collect();
     client
-        .delete_each(planned, &mut |deletion| versions += deletion.summary.versions)
+        .delete_each(&planned, &mut |deletion| versions += deletion.summary.versions)
         .map_err(refused)?;
     if versions == 0 {
         return Err(stored::nothing());
@@ -332,7 +340,7 @@ fn delete_all(
         sum.add(session, &summary);
         sum.filespaces.insert(filespace);
     };
-    client.delete_each(orders.iter().cloned(), &mut add).map_err(refused)?;
+    client.delete_each(orders, &mut add).map_err(refused)?;
     Ok(sum)
 }
 
@@ -382,7 +390,8 @@ fn archive_orders(
             let spec = &specs[index];
             let path = found.add(index, spec, object);
             let order = |path| everything(path, spec.filespace.clone(), Some(archive.number));
-            found.orders.extend(path.map(order));
+            let scope = DeletionScope::Object;
+            found.orders.extend(path.map(|path| DeleteOptions { scope, ..order(path) }));
             true
         };
         let (descends, all) = (session.descends(), Filter::default());
@@ -393,7 +402,7 @@ fn archive_orders(
 
 /// Returns the order for all versions at and below a path of a filespace.
 fn everything(path: Vec<u8>, filespace: Option<Vec<u8>>, archive: Option<u64>) -> DeleteOptions {
-    DeleteOptions { path, filespace, archive, active: true, inactive: true, dry_run: false }
+    DeleteOptions { path, filespace, archive, active: true, inactive: true, ..Default::default() }
 }
 
 pub(super) fn filespace(session: &mut Session<'_>) -> Result<u8, CommandError> {
