@@ -406,6 +406,91 @@ pub fn filesystem_line(filesystem: &SpaceFilesystem<'_>) -> String {
     )
 }
 
+/// Settings of a managed file system, of `dsmmigfs query`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpaceSettings<'a> {
+    pub name: &'a str,
+    /// State: `a` active, or `i`.
+    pub state: &'a str,
+    pub high_percent: u64,
+    pub low_percent: u64,
+    pub premigrated_percent: u64,
+    /// Size of the smallest file that migrates.
+    pub file_bytes_min: u64,
+    /// Size above which a file comes back part by part; `None` if none does.
+    pub whole_bytes_max: Option<u64>,
+}
+
+/// TSM's settings of a file system, in its order: the two parts of the name, and the width of the
+/// column. Sizes are bytes.
+const SETTINGS: [(&str, &str, usize); 13] = [
+    ("High", "Threshold", 9),
+    ("Low", "Threshold", 9),
+    ("Premig", "Percent", 7),
+    ("Age", "Factor", 6),
+    ("Size", "Factor", 6),
+    ("Stub", "Size", 5),
+    ("Preview", "Size", 7),
+    ("Quota", "", 5),
+    ("Max", "Files", 5),
+    ("Min-Stream", "Size", 10),
+    ("Min-Partial", "Size", 14),
+    ("Min-Migrate", "Size", 14),
+    ("Read-Starts", "Recall", 11),
+];
+
+impl SpaceSettings<'_> {
+    /// Returns the values of [`SETTINGS`]. A setting without a counterpart has a dash.
+    fn values(&self) -> [String; 13] {
+        let none = || "-".to_owned();
+        [
+            self.high_percent.to_string(),
+            self.low_percent.to_string(),
+            self.premigrated_percent.to_string(),
+            none(),
+            none(),
+            // A stub has no part of its file.
+            "0".to_owned(),
+            "0".to_owned(),
+            none(),
+            none(),
+            none(),
+            self.whole_bytes_max.map_or_else(none, |bytes| bytes.to_string()),
+            self.file_bytes_min.to_string(),
+            none(),
+        ]
+    }
+}
+
+/// Heading of `dsmmigfs query`.
+pub fn settings_heading() -> [String; 2] {
+    let first = SETTINGS.map(|(first, _, width)| format!(" {first:>width$}"));
+    let second = SETTINGS.map(|(_, second, width)| format!(" {second:>width$}"));
+    let line =
+        |name, state, words: [String; 13]| format!("{name:<20} {state:<5}{}", words.concat());
+    [line("FS", "FS", first), line("", "State", second)]
+}
+
+pub fn settings_line(settings: &SpaceSettings<'_>) -> String {
+    let columns = SETTINGS.iter().zip(settings.values());
+    let columns = columns.map(|(&(_, _, width), value)| format!(" {value:>width$}"));
+    format!("{:<20} {:<5}{}", settings.name, settings.state, columns.collect::<String>())
+}
+
+/// Returns the lines of `dsmmigfs query -detail`, with an empty one at the end.
+pub fn settings_details(settings: &SpaceSettings<'_>) -> Vec<String> {
+    let line = |name: &str, value: &str| {
+        let name = format!("{}:", name.trim_end());
+        format!("{name:<20} {value}")
+    };
+    let mut lines = vec![line("File System", settings.name), line("State", settings.state)];
+    for ((first, second, _), value) in SETTINGS.iter().zip(settings.values()) {
+        lines.push(line(&format!("{first} {second}"), &value));
+    }
+    lines.push(String::new());
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -571,5 +656,23 @@ mod tests {
         let line = filesystem_line(&filesystem);
         assert_eq!(filesystem_heading()[0].len(), line.len());
         assert!(line.starts_with("/data                a                  2"), "{line}");
+        let settings = SpaceSettings {
+            name: "/data",
+            state: "a",
+            high_percent: 90,
+            low_percent: 80,
+            premigrated_percent: 10,
+            file_bytes_min: 65_536,
+            whole_bytes_max: None,
+        };
+        let line = settings_line(&settings);
+        assert!(settings_heading().iter().all(|heading| heading.len() == line.len()));
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(columns[..7], ["/data", "a", "90", "80", "10", "-", "-"]);
+        assert_eq!(columns[7..], ["0", "0", "-", "-", "-", "-", "65536", "-"]);
+        let details = settings_details(&SpaceSettings { whole_bytes_max: Some(9), ..settings });
+        assert_eq!(details[2], "High Threshold:      90");
+        assert_eq!(details[9], "Quota:               -");
+        assert_eq!(details[12], "Min-Partial Size:    9");
     }
 }

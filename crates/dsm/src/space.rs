@@ -78,6 +78,10 @@ pub enum SpaceForm {
         recursive: bool,
     },
     Filesystems,
+    /// The settings of file systems.
+    Settings {
+        details: bool,
+    },
     Sizes(Extent),
     /// Recalls that wait for files at and below the paths, or all.
     Queue,
@@ -254,12 +258,13 @@ fn filesystem(parsed: &ParsedWords, options: &Options) -> Result<SpacePlan, Stri
         _ => Ok(SpacePlan { paths: rest(), ..plan }),
     };
     let is = |name: &str| !word.is_empty() && name.starts_with(&word);
+    let settings = SpaceForm::Settings { details: parsed.has("DETAIL") };
     if is("query") {
-        let plan = simple(&["hsm", "list"], SpaceForm::Plain);
+        let plan = simple(&["hsm", "list"], settings);
         return Ok(SpacePlan { paths: rest(), ..plan });
     }
     if is("add") || is("update") {
-        let mut plan = simple(&["hsm", "add"], SpaceForm::Plain);
+        let mut plan = simple(&["hsm", "add"], settings);
         plan.line.extend(filesystem_flags(parsed, options));
         return needs_one(plan);
     }
@@ -418,18 +423,18 @@ mod tests {
     fn file_systems_are_managed() {
         check(
             "dsmmigfs add -HT=85 -lt=75 -pm=10 /fs",
-            "hsm add --high 85 --low 75 --premigrated 10 /fs Plain",
+            "hsm add --high 85 --low 75 --premigrated 10 /fs Settings { details: false }",
         );
-        check("dsmmigfs update /fs -ht=100", "hsm add --high 100 /fs Plain");
-        check("dsmmigfs query", "hsm list Plain");
-        check("dsmmigfs q -detail", "hsm list Plain");
-        check("dsmmigfs query /fs /other", "hsm list /fs /other Plain");
+        check("dsmmigfs update /fs -ht=100", "hsm add --high 100 /fs Settings { details: false }");
+        check("dsmmigfs query", "hsm list Settings { details: false }");
+        check("dsmmigfs q -detail", "hsm list Settings { details: true }");
+        check("dsmmigfs query /fs /other", "hsm list /fs /other Settings { details: false }");
         check("dsmmigfs remove /fs", "hsm remove /fs Plain");
         check("dsmmigfs add", "! name the mount point after 'add'");
         check_with(
             "dsmmigfs add /fs",
             "minmigfilesize 1M\nhsmoptimizedrecallonly yes\nhsmdisableautomigdaemons yes",
-            "hsm add --high 100 --min-size 1M --requests-only yes /fs Plain",
+            "hsm add --high 100 --min-size 1M --requests-only yes /fs Settings { details: false }",
         );
         for line in
             ["dsmmigfs stop", "dsmmigfs deactivate /fs", "dsmmigfs takeover x", "dsmattr /a"]

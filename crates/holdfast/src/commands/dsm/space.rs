@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use dsm::configuration::identity;
 use dsm::lines::{
-    SpaceFile, SpaceFilesystem, filesystem_heading, filesystem_line, space_heading, space_line,
+    SpaceFile, SpaceFilesystem, SpaceSettings, filesystem_heading, filesystem_line,
+    settings_details, settings_heading, settings_line, space_heading, space_line,
 };
 use dsm::space::{self, COMMANDS, Extent, SpaceCommand, SpaceForm, SpacePlan};
 use serde_json::Value;
@@ -318,6 +319,7 @@ impl Writer<'_> {
                 self.listed(document, context);
             }
             SpaceForm::Filesystems => self.filesystem(document, context),
+            SpaceForm::Settings { details } => self.settings(document, details, context),
             SpaceForm::Sizes(_) => {
                 let kib = document["bytes"].as_u64().unwrap_or(0).div_ceil(1 << 10);
                 context.output.line(&format!("{kib:<12} {}", shown_path(&document["path"])));
@@ -360,8 +362,8 @@ impl Writer<'_> {
         self.plan.paths.is_empty() || self.plan.paths.iter().any(has_it)
     }
 
-    /// Writes what the process has not told: what is no file, and file systems that are not
-    /// managed. Returns the exit code.
+    /// Writes what the process has not told: what is no file, file systems that are not managed,
+    /// and that none is. Returns the exit code.
     fn end(&mut self, context: &mut Context) -> Result<u8, CommandError> {
         if let SpaceForm::List { heading, recursive } = self.plan.form
             && !self.is_json
@@ -375,6 +377,10 @@ impl Writer<'_> {
                     SpaceFile { bytes, resident_bytes, allocated_bytes, state: "-", name: &name };
                 context.output.line(&space_line(&shown));
             }
+        }
+        let is_of_settings = matches!(self.plan.form, SpaceForm::Settings { .. });
+        if is_of_settings && !self.is_headed && !self.is_json {
+            output::say("No file system is managed; 'dsmmigfs add' adds one.");
         }
         for path in &self.wanted {
             let path = model::escaped(path);
@@ -410,6 +416,27 @@ impl Writer<'_> {
             name: name_within(&self.tops, &path),
         };
         context.output.line(&space_line(&shown));
+    }
+
+    /// Writes TSM's settings of a file system. `holdfast hsm list` shows the others.
+    fn settings(&mut self, document: &Value, details: bool, context: &mut Context) {
+        let name = shown_path(&document["mount_point"]);
+        self.head(!details, &settings_heading(), context);
+        let count = |key: &str| document[key].as_u64().unwrap_or(0);
+        let shown = SpaceSettings {
+            name: &name,
+            state: if document["state"] == "managed" { "a" } else { "i" },
+            high_percent: count("high_percent"),
+            low_percent: count("low_percent"),
+            premigrated_percent: count("premigrated_percent"),
+            file_bytes_min: count("min_size"),
+            // By default every file comes back as a whole.
+            whole_bytes_max: Some(count("whole")).filter(|bytes| *bytes < i64::MAX.unsigned_abs()),
+        };
+        match details {
+            true => settings_details(&shown).iter().for_each(|line| context.output.line(line)),
+            false => context.output.line(&settings_line(&shown)),
+        }
     }
 
     fn filesystem(&mut self, document: &Value, context: &mut Context) {
