@@ -29,9 +29,14 @@ pub enum SpaceCommand {
     Remove,
 }
 
-/// Names of the commands, each with what does the same.
+/// Names of the commands, each with what does the same, or why it is refused.
 pub const COMMANDS: [(&str, SpaceCommand, &str); 14] = [
-    ("dsmattr", SpaceCommand::Attr, "holdfast hsm add --whole"),
+    (
+        "dsmattr",
+        SpaceCommand::Attr,
+        "refused: 'holdfast hsm add FS --whole SIZE' chooses the way of recalls for a whole file \
+         system",
+    ),
     ("dsmautomig", SpaceCommand::Automig, "holdfast hsm relieve"),
     ("dsmdf", SpaceCommand::Df, "holdfast hsm df"),
     ("dsmdu", SpaceCommand::Du, "holdfast hsm du"),

@@ -20,6 +20,9 @@ it says: a command stops with exit code 12 until the line is changed. The capita
 are its shortest abbreviation. `holdfast dsm check` says the same of the option files of a site.
 ";
 
+const ADMINISTRATION: &str =
+    "holdfast admin; its [commands](../guide/from-tsm-administration.md) have a table of their own";
+
 fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str("\n## Commands of dsmc\n\n| command | fate | by or because |\n|---|---|---|\n");
@@ -27,8 +30,9 @@ fn page() -> String {
         let fate = command.fate;
         page.push_str(&row(&[&command.spelling, &fate.word(), &fate]));
     }
-    page.push_str("\n## Other commands\n\n| command | does the same |\n|---|---|\n");
+    page.push_str("\n## Other commands\n\n| command | by or because |\n|---|---|\n");
     page.push_str(&row(&[&"dsmcad", &"holdfast agent run"]));
+    page.push_str(&row(&[&"dsmadmc", &ADMINISTRATION]));
     for (name, _, does) in COMMANDS {
         page.push_str(&row(&[&name, &does]));
     }

@@ -40,7 +40,10 @@ pub(super) const OPTIONS: &[Definition] = &[
         Homes::ANY_CMD,
         needless("an image without a snapshot is made in any case, and says that it is one"),
     ),
-    flag("IMAGETodate", done("--at of the image")),
+    flag(
+        "IMAGETodate",
+        refused("an image is of one moment", "choose the image with -pitdate and -pittime"),
+    ),
     flag("IMAGETOFile", needless("the destination of 'restore image' may be a file")),
     flag("VERIFYImage", needless("each block is checked before it is written")),
     flag(
