@@ -186,6 +186,8 @@ impl LibraryChange {
 pub enum LibraryWork {
     /// Moves the volumes in the import/export elements into slots.
     CheckIn,
+    /// Moves a volume from an import/export element into a slot.
+    CheckInVolume { volume: String },
     /// Moves a volume into an import/export element, where a person takes it.
     CheckOut { volume: String },
     /// Cleans the drive with this element address.
@@ -200,6 +202,7 @@ impl From<LibraryWork> for Work {
     fn from(work: LibraryWork) -> Self {
         match work {
             LibraryWork::CheckIn => Self::CheckIn(true),
+            LibraryWork::CheckInVolume { volume } => Self::CheckInVolume(volume),
             LibraryWork::CheckOut { volume } => Self::CheckOut(volume),
             LibraryWork::Clean { drive } => Self::Clean(drive),
             LibraryWork::RestoreDrive { drive } => Self::RestoreDrive(drive),

@@ -99,15 +99,16 @@ pub(crate) fn new_library(request: proto::PutLibraryRequest) -> Result<NewLibrar
 pub(crate) fn work(work: Option<Work>) -> Result<LibraryWork, StoreError> {
     Ok(match work.ok_or_else(|| StoreError::malformed("the request names no work"))? {
         Work::CheckIn(_) => LibraryWork::CheckIn,
-        Work::CheckOut(volume) => {
-            let name = VolumeName::new(&volume);
-            let name = name.map_err(|error| StoreError::usage(format!("{volume}: {error}")))?;
-            LibraryWork::CheckOut(name)
-        }
+        Work::CheckInVolume(volume) => LibraryWork::CheckInVolume(volume_name(&volume)?),
+        Work::CheckOut(volume) => LibraryWork::CheckOut(volume_name(&volume)?),
         Work::Clean(drive) => LibraryWork::Clean(address(drive)?),
         Work::RestoreDrive(drive) => LibraryWork::RestoreDrive(address(drive)?),
         Work::LookAgain(_) => LibraryWork::LookAgain,
     })
+}
+
+fn volume_name(volume: &str) -> Result<VolumeName, StoreError> {
+    VolumeName::new(volume).map_err(|error| StoreError::usage(format!("{volume}: {error}")))
 }
 
 fn address(drive: u32) -> Result<u16, StoreError> {
@@ -142,6 +143,7 @@ mod tests {
         assert_eq!(work(Some(Work::RestoreDrive(7))), Ok(LibraryWork::RestoreDrive(7)));
         assert!(work(Some(Work::RestoreDrive(70_000))).is_err());
         assert!(work(Some(Work::CheckOut("a volume".to_owned()))).is_err());
+        assert!(work(Some(Work::CheckInVolume("a volume".to_owned()))).is_err());
         assert!(work(None).is_err());
     }
 }

@@ -58,6 +58,8 @@ pub struct LibrarySettings {
 pub enum LibraryWork {
     /// Moves the volumes in the import/export elements to slots.
     CheckIn,
+    /// Moves the volume from an import/export element to a slot.
+    CheckInVolume(VolumeName),
     /// Moves the volume to an import/export element, so that a person can take it out.
     CheckOut(VolumeName),
     /// Cleans the drive with this element address.
@@ -230,6 +232,13 @@ impl Volumes {
 fn carry_out(library: &mut Library, work: &LibraryWork) -> Result<(), StoreError> {
     let done = match work {
         LibraryWork::CheckIn => library.check_in().map(drop),
+        LibraryWork::CheckInVolume(name) => match library.check_in_volume(name) {
+            Ok(false) => {
+                let message = format!("volume {name} is not in an import/export element");
+                return Err(StoreError::conflict(message));
+            }
+            moved => moved.map(drop),
+        },
         LibraryWork::CheckOut(name) => library.check_out(name).map(drop),
         LibraryWork::Clean(drive) => library.clean(*drive),
         LibraryWork::LookAgain => library.look_again(),

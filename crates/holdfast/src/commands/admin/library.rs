@@ -45,10 +45,7 @@ Example:\n  holdfast admin --server /srv/holdfast library show vault")]
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library remove vault")]
     Remove(NameArgs),
-    /// Move the volumes in the import/export elements into slots
-    #[command(after_help = "\
-Example:\n  holdfast admin --server /srv/holdfast library checkin vault")]
-    Checkin(NameArgs),
+    Checkin(CheckinArgs),
     Checkout(CheckoutArgs),
     /// Clean a drive with a cleaning cartridge of the library
     #[command(after_help = "\
@@ -135,6 +132,21 @@ struct NameArgs {
     name: String,
 }
 
+/// Move volumes from the import/export elements into slots
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast library checkin vault
+  holdfast admin --server /srv/holdfast library checkin vault A00007L8")]
+struct CheckinArgs {
+    /// The library
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The volume [default: all volumes]
+    #[arg(value_name = "VOLUME", value_parser = crate::values::volume_name)]
+    volume: Option<VolumeName>,
+}
+
 /// Move a volume to an import/export element, for a person to take
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -189,9 +201,14 @@ pub(super) fn run(
             let library = admin.remove_library(&args.name)?;
             tell(&library, &format!("Library {} is removed.", library.name), context);
         }
-        LibraryCommand::Checkin(args) => {
+        LibraryCommand::Checkin(CheckinArgs { name, volume: Some(volume) }) => {
+            let text = format!("Volume {volume} is checked in.");
+            let work = LibraryWork::CheckInVolume { volume: volume.to_string() };
+            serve(&name, work, &text, admin, context)?;
+        }
+        LibraryCommand::Checkin(CheckinArgs { name, volume: None }) => {
             let text = "The volumes in the import/export elements are checked in.";
-            serve(&args.name, LibraryWork::CheckIn, text, admin, context)?;
+            serve(&name, LibraryWork::CheckIn, text, admin, context)?;
         }
         LibraryCommand::Checkout(args) => {
             let volume = args.volume.to_string();
