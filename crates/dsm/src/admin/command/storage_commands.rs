@@ -232,22 +232,20 @@ pub(super) static COMMANDS: &[Command] = &[
         "LIBVolume",
         &[
             LIBRARY,
-            may("volume_name", ValueKind::Text).accepted("all volumes at the entry are taken"),
+            may("volume_name", ValueKind::Text),
             may("STATus", ValueKind::Text).accepted("the label and the catalogue tell the status"),
-            may("SEARCH", ValueKind::Text).accepted("all volumes at the entry are taken"),
+            may("SEARCH", ValueKind::Word(&["Yes", "No", "Bulk"])),
+            may("VOLList", ValueKind::List),
+            may("VOLRange", ValueKind::Text).refused("give the volumes with VOLLIST"),
             LABEL_CHECK,
             may("DEVType", ValueKind::Text).accepted(BARCODES),
             may("SWAP", ValueKind::Text).accepted("volumes stay where they are"),
             may("OWNer", ValueKind::Text).accepted("every volume is the server's"),
             WAIT_TIME,
         ],
-        |request| {
-            let library = request.required("library_name");
-            let text = format!("The volumes at the entry of library {library} are checked in.");
-            let done = Message::done("ANR8427I", text);
-            Ok(Line::admin(["library", "checkin", &library], done).plan())
-        },
-        "`admin library checkin`",
+        check_in,
+        "`admin library checkin` for volumes by name, and for all at the entry with SEARCH=BULK; \
+         `admin library scan` with SEARCH=YES: volumes in slots are known by their barcodes",
     ),
     command(
         "CHECKOut",
@@ -496,6 +494,35 @@ fn label(request: &Request) -> Result<Plan, Message> {
     line.words.extend(volumes);
     lines.push(line.switch("--overwrite", overwrites));
     Ok(Plan::Lines(lines))
+}
+
+/// Plans CHECKIN: volumes by name, or all at the entry, or all in slots.
+fn check_in(request: &Request) -> Result<Plan, Message> {
+    let (library, command) = (request.required("library_name"), request.command.name());
+    let mut volumes: Vec<String> = request.list("VOLList").to_vec();
+    volumes.extend(request.text("volume_name").map(str::to_owned));
+    let of_all = |verb: &str, place: &str| {
+        let text = format!("The volumes {place} of library {library} are checked in.");
+        Line::admin(["library", verb, &library], Message::done("ANR8427I", text)).plan()
+    };
+    match (request.text("SEARCH"), volumes.is_empty()) {
+        (Some("YES"), true) => Ok(of_all("scan", "in the slots")),
+        (Some("YES"), false) => {
+            let reason = "it is for all volumes in slots; a volume by name is taken from the entry";
+            Err(Message::refused_parameter(&command, "SEARCH=YES", reason))
+        }
+        (Some("BULK"), true) => Ok(of_all("checkin", "at the entry")),
+        (_, true) => Err(Message::missing_parameter(&command, "VOLUME_NAME, or SEARCH=BULK")),
+        (_, false) => {
+            let line = |volume: &String| {
+                let volume = volume.to_uppercase();
+                let text = format!("Volume {volume} is checked in to library {library}.");
+                let done = Message::done("ANR8427I", text);
+                Line::admin(["library", "checkin", &library, &volume], done)
+            };
+            Ok(Plan::Lines(volumes.iter().map(line).collect()))
+        }
+    }
 }
 
 fn drive_line(request: &Request, verb: &str, number: &'static str, done: &str) -> Line {

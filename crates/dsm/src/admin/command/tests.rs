@@ -388,6 +388,38 @@ fn storage_is_tended() {
 }
 
 #[test]
+fn volumes_are_checked_in_by_name_or_all_of_a_place() {
+    check(
+        "checki libv lib search=bulk stat=scr checkl=bar",
+        "admin library checkin lib | ANR8427I The volumes at the entry of library lib are \
+         checked in.",
+    );
+    check(
+        "checki libv lib search=yes",
+        "admin library scan lib | ANR8427I The volumes in the slots of library lib are checked in.",
+    );
+    check(
+        "checki libv lib a00001l8",
+        "admin library checkin lib A00001L8 | ANR8427I Volume A00001L8 is checked in to library \
+         lib.",
+    );
+    check(
+        "checki libv lib search=bulk voll=A1,A2",
+        "admin library checkin lib A1 | ANR8427I Volume A1 is checked in to library lib.\n\
+         admin library checkin lib A2 | ANR8427I Volume A2 is checked in to library lib.",
+    );
+    check(
+        "checki libv lib stat=priv",
+        "ANR2022E CHECKIN LIBVOLUME: A parameter is missing: VOLUME_NAME, or SEARCH=BULK. (3)",
+    );
+    check(
+        "checki libv lib a00001l8 search=yes",
+        "ANR2020E CHECKIN LIBVOLUME: The parameter SEARCH=YES is not supported: it is for all \
+         volumes in slots; a volume by name is taken from the entry. (3)",
+    );
+}
+
+#[test]
 fn a_statement_is_added_to_an_option_set() {
     let planned = planned("def clientopt linux inclexcl 'exclude.backup /tmp/.../*' f=y");
     match planned.expect("a plan") {
