@@ -80,10 +80,13 @@ fn a_deletion_of_images_takes_those_of_its_type() {
     }
     site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
     let states = || {
-        let rows = site.dsmc(&["q", "image", path, "-json"]).expect(&[0]).json_lines();
+        let words = ["q", "image", path, "-inactive", "-json"];
+        let rows = site.dsmc(&words).expect(&[0]).json_lines();
         rows.iter().map(|row| row["active"].as_bool().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(states(), [true, false, false]);
+    let active = site.dsmc(&["q", "image", path, "-json"]).expect(&[0]).json_lines();
+    assert_eq!(active.len(), 1, "{active:?}");
     site.dsmc(&["q", "image", path, "-numberformat=5"])
         .expect(&[0])
         .says("292,97 KB");
@@ -99,6 +102,24 @@ fn a_deletion_of_images_takes_those_of_its_type() {
     delete(&["-deltype=inactive"]).expect(&[12]);
     delete(&[]).expect(&[0]);
     site.dsmc(&["q", "image", path]).expect(&[8]);
+}
+
+/// The commands ran for no disk if there were several.
+#[test]
+fn commands_run_around_the_image_of_each_disk() {
+    let site = Site::new(0);
+    let disks = ["one", "two"].map(|name| site.scene.scratch.join(name));
+    for disk in &disks {
+        fs::write(disk, vec![7; 300_000]).unwrap();
+    }
+    let log = site.scene.scratch.join("log");
+    let note = |word: &str| format!("echo {word} >> {}", log.display());
+    let before = format!("-presnapshotcmd={}", note("on"));
+    let after = format!("-postsnapshotcmd={}", note("off"));
+    let [one, two] = disks.each_ref().map(|disk| disk.to_str().unwrap());
+    let options = ["-snapshotproviderimage=none", &before, &after];
+    site.dsmc(&[&["backup", "image", one, two][..], &options].concat()).expect(&[0]);
+    assert_eq!(fs::read_to_string(&log).unwrap(), "on\noff\non\noff\n");
 }
 
 /// Runs `dsmc` with the answer of a person.

@@ -8,11 +8,12 @@ use dsm::lines::{Totals, restore_report, session_report};
 use serde_json::Value;
 
 use super::child::{self, Child, Event, Outcome};
+use super::errors::numbered;
 use super::sending::{self, shown_path};
 use super::session::Session;
 use super::stored::Filter;
 use super::{joining, questions, restoring};
-use crate::error::{CommandError, FAILED, NOT_DONE};
+use crate::error::{CommandError, DONE, FAILED, NOT_DONE};
 use crate::output;
 
 /// `dsmc backup image`.
@@ -33,7 +34,28 @@ pub(super) fn back_up(session: &mut Session<'_>) -> Result<u8, CommandError> {
         return Err(CommandError::new("ANS1089E name a disk, or give DOMAIN.IMAGE"));
     }
     joining::connect(session)?;
-    let line = plan::image_backup(session.options(), &disks);
+    // A command before the snapshot holds one disk still.
+    let has_command = session.options().has("PRESNAPSHOTCMD");
+    if !has_command || disks.len() == 1 {
+        return back_up_together(session, &disks);
+    }
+    let mut code = DONE;
+    for disk in disks.chunks(1) {
+        // A disk that fails stops no other.
+        code = code.max(back_up_together(session, disk).unwrap_or_else(|error| {
+            session.complain(&numbered(&error));
+            NOT_DONE
+        }));
+        if child::is_interrupted() {
+            break;
+        }
+    }
+    Ok(code)
+}
+
+/// Backs up images with one command line.
+fn back_up_together(session: &mut Session<'_>, disks: &[OsString]) -> Result<u8, CommandError> {
+    let line = plan::image_backup(session.options(), disks);
     let home = session.home.clone();
     let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };
     let mut failed = false;

@@ -246,7 +246,9 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
 }
 
 fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
-    let images = client.images(session.command.operands.first().map(Vec::as_slice))?;
+    let mut images = client.images(session.command.operands.first().map(Vec::as_slice))?;
+    let all = session.command.has("INACTIVE");
+    images.retain(|image| all || image.replaced.is_none());
     if images.is_empty() {
         session.complain("ANS1092W No image is stored, or none of this name");
         return Ok(WARNED);
