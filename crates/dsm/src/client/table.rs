@@ -56,6 +56,7 @@ impl Action {
             | Self::QuerySchedule
             | Self::QuerySession
             | Self::Schedule
+            | Self::Loop
             | Self::Quit => 0,
             Self::DeleteFilespace
             | Self::QueryFilespace

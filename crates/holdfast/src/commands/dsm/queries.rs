@@ -435,6 +435,9 @@ fn node(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> 
 
 /// `dsmc query systeminfo`: the facts that somebody who helps needs, in a file.
 fn system_facts(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
+    if !session.command.operands.is_empty() {
+        output::say("The facts are not divided: all of them are shown, whatever is named.");
+    }
     let mut lines = vec![format!("Holdfast {}", env!("CARGO_PKG_VERSION"))];
     lines.push(format!("Server {} {}", client.server(), client.hello().server_version));
     lines.push(format!("Node {} in {}", client.hello().node, session.home.display()));
