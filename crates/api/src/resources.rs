@@ -45,6 +45,7 @@ mod tar_tree;
 mod tasks;
 mod trees;
 mod volumes;
+mod work_reports;
 mod zip_tree;
 
 use axum::body::Body;

@@ -18,6 +18,7 @@ use super::domains::NOTHING;
 use super::found_node::{FoundNode, NO_NAME, find_node, limit_of_sight, nodes_seen};
 use super::live::{self, LiveState};
 use super::schedules::{example, parse};
+use super::work_reports::{NodeProgress, NodeReport, WorkDocument};
 use crate::call::{Answer, Call};
 use crate::caller::{Caller, Subject};
 use crate::cursor::Portion;
@@ -57,12 +58,12 @@ pub(super) struct EventDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u8>,
     reason: String,
-    /// Report of the session.
+    /// Report of the work; absent if it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    report: Option<Value>,
+    report: Option<WorkDocument<NodeReport>>,
     /// Progress of an attempt that is under way, while somebody looks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Value>,
+    progress: Option<WorkDocument<NodeProgress>>,
     /// Last wish about the work: pause, resume or cancel.
     #[serde(skip_serializing_if = "Option::is_none")]
     wish: Option<&'static str>,
@@ -178,10 +179,6 @@ pub(super) fn add(routes: &mut Routes) {
     routes.make(operation.example("backup", body), run);
 }
 
-fn json(text: &str) -> Option<Value> {
-    (!text.is_empty()).then(|| serde_json::from_str(text).ok()).flatten()
-}
-
 /// Returns the kinds of work of all schedules, by their names. A schedule of another domain is left
 /// out: it can have the name of one that was removed, whose events the caller sees.
 fn works(desk: &Desk, caller: &Caller) -> Answer<BTreeMap<String, Work>> {
@@ -208,7 +205,8 @@ pub(super) fn describe(
     event: ScheduledEvent,
     work: Option<Work>,
 ) -> EventDocument {
-    let is_running = event.state.is_running();
+    let (is_of_node, is_running) = (event.key.node.is_some(), event.state.is_running());
+    let progress = is_running.then(|| WorkDocument::read(&event.progress, is_of_node));
     EventDocument {
         number: numbering.shown(NumberKind::Event, event.number),
         work: work.map(Work::name),
@@ -223,8 +221,8 @@ pub(super) fn describe(
         ended: event.ended.map(Time),
         code: event.code,
         reason: event.reason,
-        report: json(&event.report),
-        progress: is_running.then(|| json(&event.progress)).flatten(),
+        report: WorkDocument::read(&event.report, is_of_node),
+        progress: progress.flatten(),
         wish: event.control.map(|control| match control {
             Control::Pause => "pause",
             Control::Resume => "resume",

@@ -11,6 +11,7 @@ use store::nodes::note;
 
 use super::found_node::{find_node, nodes_seen};
 use super::nodes::NodePath;
+use super::work_reports::StageTimes;
 use crate::call::{Answer, Call};
 use crate::cursor::ListQuery;
 use crate::fields::{Bytes, Empty, Page, Time};
@@ -92,19 +93,6 @@ struct BackupReport {
     /// Times by the names of the stages: authenticate, read, compress, send and commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     stages: Option<BTreeMap<String, StageTimes>>,
-    #[serde(flatten)]
-    others: BTreeMap<String, Value>,
-}
-
-/// Times of a stage of a backup.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct StageTimes {
-    /// Work, summed over threads.
-    #[serde(default)]
-    busy_secs: f64,
-    /// Time for which the backup waited because of the stage.
-    #[serde(default)]
-    waited_for_secs: f64,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
 }
