@@ -211,6 +211,9 @@ async fn run_checked(
         Permit::Keys(sight) => {
             parts.extensions.insert(sight);
         }
+        Permit::OptionSets(sight) => {
+            parts.extensions.insert(sight);
+        }
         Permit::Key(found) => {
             parts.extensions.insert(found);
         }

@@ -59,7 +59,7 @@ pub(crate) use self::events::{area_of as area_of_run, require as require_event};
 pub(crate) use self::found_node::{find_node, nodes_seen, sight as node_sight};
 pub(crate) use self::guarded_calls::{guard_call, is_guarded};
 pub(crate) use self::nodes::{check_handover, guard_move};
-pub(crate) use self::option_sets::{check_commands, check_return, check_seen};
+pub(crate) use self::option_sets::{check_commands, check_return, check_seen, option_sets_seen};
 pub(crate) use self::schedules::{
     check_change, check_reach, check_reach_in, check_removal, check_spread, schedules_seen,
 };

@@ -12,7 +12,7 @@
 use policy::schedule::Definition;
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
-use server::{FoundKey, KeySight, ScheduleSight, Sight};
+use server::{FoundKey, KeySight, OptionSetSight, ScheduleSight, Sight};
 use store::schedules::{self, OwnedBy};
 use wire::proto::{self, follower::Follower};
 
@@ -23,8 +23,8 @@ use crate::problem::{Kind, Problem};
 use crate::resources::{
     area_of_run, check_change, check_commands, check_end, check_handover, check_reach,
     check_reach_in, check_removal, check_return, check_seen, check_spread, domains_seen,
-    find_domain, find_node, guard_move, keys_seen, node_sight, nodes_seen, require_event,
-    schedules_seen,
+    find_domain, find_node, guard_move, keys_seen, node_sight, nodes_seen, option_sets_seen,
+    require_event, schedules_seen,
 };
 use crate::roles::{Area, Right};
 
@@ -81,6 +81,8 @@ enum Object {
     Key(String),
     /// The enrolment keys that the caller may see.
     Keys,
+    /// The option sets that the caller may see, with their versions.
+    OptionSets,
     /// Everything of the service.
     Service,
 }
@@ -131,12 +133,14 @@ pub(crate) enum Permit {
     Schedule(OwnedBy),
     /// The call, which lists these enrolment keys.
     Keys(KeySight),
+    /// The call, which lists these option sets, or versions of one of them.
+    OptionSets(OptionSetSight),
     /// The call, if the enrolment key that it ends is this one.
     Key(FoundKey),
 }
 
 /// The calls.
-const CALLS: [ScopedCall; 25] = [
+const CALLS: [ScopedCall; 28] = [
     scoped("ListNodes", |message| Ok(listed(read::<proto::ListNodesRequest>(message)?.name))),
     scoped("AddNode", |message| Ok(Object::NewNode(read(message)?))),
     looked_at("SetNode", |message| {
@@ -211,6 +215,9 @@ const CALLS: [ScopedCall; 25] = [
         }
         Ok(Object::Schedule(ScheduleChange::Followers { name, nodes, domains, ends }))
     }),
+    scoped("OptionSets", |_| Ok(Object::OptionSets)),
+    scoped("OptionSetUses", |_| Ok(Object::OptionSets)),
+    scoped("OptionSetVersions", |_| Ok(Object::OptionSets)),
     looked_at("ChangeOptionSet", |message| {
         let option = |one: proto::SetOption| SetOption {
             name: one.name,
@@ -263,8 +270,8 @@ pub(crate) fn of_service(caller: &Caller) -> Problem {
     }
     let text = "this command is about the whole service, and your roles are in domains; name your \
                 domain or a node of it, or use 'holdfast admin node', 'domain list', 'policy', \
-                'run', 'event', 'schedule', 'enrolment-key', 'stats', 'user', 'key', 'alert', \
-                'filespace', 'report' or 'api'";
+                'run', 'event', 'schedule', 'enrolment-key', 'optionset list', 'stats', 'user', \
+                'key', 'alert', 'filespace', 'report' or 'api'";
     Problem::new(Kind::Forbidden, text)
 }
 
@@ -357,6 +364,10 @@ pub(crate) fn check(
         }
         Object::Key(name) => return check_end(desk, caller, &name).map(Permit::Key),
         Object::Keys => return keys_seen(desk, caller).map(|all| Permit::Keys(KeySight(all))),
+        Object::OptionSets => {
+            let all = option_sets_seen(desk, caller)?;
+            return Ok(Permit::OptionSets(OptionSetSight(all)));
+        }
         Object::Domain(name) => drop(domain(&name)?),
         Object::Edit { domain: name, is_lock } => {
             domain(&name)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use catalog::NodeSight;
 use catalog::actor::administrator;
 use model::{DomainId, NodeId};
+use store::option_sets::OptionSetUse;
 use store::schedules::{OwnedBy, Schedule};
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
@@ -30,6 +31,11 @@ pub struct Sight {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScheduleSight(pub Vec<Schedule>);
 
+/// The option sets that a list shows to its caller, as the caller sees them. The service above
+/// notes them in a request; without them, a list shows all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionSetSight(pub Vec<OptionSetUse>);
+
 /// An administrator who changes a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Changer {
@@ -50,6 +56,11 @@ pub(crate) fn sight<T>(request: &Request<T>) -> Option<Sight> {
 
 /// Returns the schedules that the caller of a request sees, if there is a limit on them.
 pub(crate) fn schedule_sight<T>(request: &Request<T>) -> Option<ScheduleSight> {
+    request.extensions().get().cloned()
+}
+
+/// Returns the option sets that the caller of a request sees, if there is a limit on them.
+pub(crate) fn option_set_sight<T>(request: &Request<T>) -> Option<OptionSetSight> {
     request.extensions().get().cloned()
 }
 

@@ -21,7 +21,9 @@ use tonic::{Request, Response, Status};
 use wire::proto::{self, admin_server::Admin};
 
 use self::progress::report;
-use crate::actor::{ReviewMark, actor, changer, numbering, review_mark, schedule_sight, sight};
+use crate::actor::{
+    ReviewMark, actor, changer, numbering, option_set_sight, review_mark, schedule_sight, sight,
+};
 use crate::edge::Edge;
 use crate::messages::pools::PoolRequest;
 use crate::messages::portions::{Portion, Section, number_key, volume_key};
@@ -515,16 +517,9 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::OptionSetsRequest>,
     ) -> Result<Response<proto::OptionSetsReply>, Status> {
-        let proto::OptionSetsRequest { name, portion } = request.into_inner();
-        self.blocking(move |store| {
-            let Section { items, next } = Portion::parse(portion).of_list(
-                option_sets::list(store, messages::name(&name))?,
-                |uses| uses.set.name.to_ascii_lowercase().into(),
-                |uses| messages::option_sets::of_node(Some((uses.set.name, uses.set.current))),
-            );
-            Ok(proto::OptionSetsReply { sets: items, next })
-        })
-        .await
+        let sight = option_set_sight(&request);
+        let request = request.into_inner();
+        self.blocking(move |store| lists::option_sets(store, request, sight)).await
     }
 
     async fn put_option_set(
@@ -558,33 +553,19 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::OptionSetsRequest>,
     ) -> Result<Response<proto::OptionSetUsesReply>, Status> {
-        let proto::OptionSetsRequest { name, portion } = request.into_inner();
-        self.blocking(move |store| {
-            let Section { items, next } = Portion::parse(portion).of_list(
-                option_sets::list(store, messages::name(&name))?,
-                |uses| uses.set.name.to_ascii_lowercase().into(),
-                messages::option_sets::uses,
-            );
-            Ok(proto::OptionSetUsesReply { uses: items, next })
-        })
-        .await
+        let sight = option_set_sight(&request);
+        let request = request.into_inner();
+        self.blocking(move |store| lists::option_set_uses(store, request, sight)).await
     }
 
     async fn option_set_versions(
         &self,
         request: Request<proto::OptionSetsRequest>,
     ) -> Result<Response<proto::OptionSetVersionsReply>, Status> {
-        let proto::OptionSetsRequest { name, portion } = request.into_inner();
-        self.blocking(move |store| {
-            let Section { items, next } = Portion::parse(portion).of_list(
-                option_sets::versions(store, &name)?,
-                // Newest first.
-                |version| number_key(u64::MAX - version.number),
-                messages::option_sets::version,
-            );
-            Ok(proto::OptionSetVersionsReply { versions: items, next })
-        })
-        .await
+        let sight = option_set_sight(&request);
+        let request = request.into_inner();
+        self.blocking(move |store| lists::option_set_versions(store, request, sight))
+            .await
     }
 
     async fn change_option_set(

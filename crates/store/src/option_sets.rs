@@ -246,7 +246,8 @@ fn find_any(store: &Store, name: &str) -> Result<Option<OptionSet>, StoreError> 
     Ok(sets.into_iter().find(|set| set.name.eq_ignore_ascii_case(name)))
 }
 
-fn unknown(name: &str) -> StoreError {
+/// The error for an option set that does not exist.
+pub fn unknown(name: &str) -> StoreError {
     StoreError::not_found(format!(
         "there is no option set {name}; 'holdfast admin optionset list' shows all option sets"
     ))

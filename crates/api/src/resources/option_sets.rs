@@ -201,47 +201,51 @@ fn version(caller: &Caller, version: OptionSetVersion) -> SetVersionDocument {
     }
 }
 
-/// The nodes with which a caller sees option sets: `None` for a caller who sees all.
-type SeenNodes = Option<BTreeSet<String>>;
-
-fn seen_nodes(desk: &Desk, caller: &Caller) -> Answer<SeenNodes> {
-    if caller.may(Area::Policies, Right::Read, Subject::Service) {
-        return Ok(None);
-    }
-    let nodes = nodes_seen(desk, caller, (Area::Policies, Right::Read))?;
-    Ok(Some(nodes.into_iter().map(|node| node.name.to_string()).collect()))
-}
-
-/// Describes an option set with the nodes that the caller may see; `None` if the caller may not see
-/// the option set, which is for those who run the service and for those whose nodes have it.
-fn describe(caller: &Caller, seen: &SeenNodes, uses: OptionSetUse) -> Option<OptionSetDocument> {
-    let OptionSetUse { set, mut nodes, mut first } = uses;
-    if let Some(seen) = seen {
-        nodes.retain(|name| seen.contains(name));
-        first.retain(|name| seen.contains(name));
-        if nodes.is_empty() && first.is_empty() {
-            return None;
+/// Returns the option sets that the caller may see, with the nodes that the caller may see. An
+/// option set is for those who run the service, and for those whose nodes have it.
+pub(crate) fn option_sets_seen(desk: &Desk, caller: &Caller) -> Answer<Vec<OptionSetUse>> {
+    let mut all = option_sets::list(desk.store(), None)?;
+    if !caller.is_staff() {
+        for OptionSetUse { set, .. } in &mut all {
+            set.current.author.clear();
+            if let Some(stage) = &mut set.stage {
+                stage.version.author.clear();
+            }
         }
     }
+    if caller.may(Area::Policies, Right::Read, Subject::Service) {
+        return Ok(all);
+    }
+    let nodes = nodes_seen(desk, caller, (Area::Policies, Right::Read))?;
+    let seen: BTreeSet<String> = nodes.into_iter().map(|node| node.name.to_string()).collect();
+    for OptionSetUse { nodes, first, .. } in &mut all {
+        nodes.retain(|name| seen.contains(name));
+        first.retain(|name| seen.contains(name));
+    }
+    all.retain(|uses| !(uses.nodes.is_empty() && uses.first.is_empty()));
+    Ok(all)
+}
+
+fn describe(caller: &Caller, uses: OptionSetUse) -> OptionSetDocument {
+    let OptionSetUse { set, nodes, first } = uses;
     let share = set.stage.as_ref().map(|stage| stage.share.to_string());
-    Some(OptionSetDocument {
+    OptionSetDocument {
         name: set.name,
         current: version(caller, set.current),
         staged: set.stage.map(|stage| version(caller, stage.version)),
         share,
         nodes,
         first_nodes: first,
-    })
+    }
 }
 
 /// Finds an option set that the caller may see.
 fn find(desk: &Desk, caller: &Caller, name: &str) -> Answer<OptionSetDocument> {
     // An option set that does not exist takes the same questions as one of others.
-    let seen = seen_nodes(desk, caller)?;
-    let mut all = option_sets::list(desk.store(), None)?.into_iter();
-    let uses = all.find(|uses| uses.set.name.eq_ignore_ascii_case(name));
-    let found = uses.and_then(|uses| describe(caller, &seen, uses));
-    found.ok_or_else(|| Problem::not_found("option set", name))
+    let mut all = option_sets_seen(desk, caller)?.into_iter();
+    let found = all.find(|uses| uses.set.name.eq_ignore_ascii_case(name));
+    let found = found.ok_or_else(|| Problem::not_found("option set", name))?;
+    Ok(describe(caller, found))
 }
 
 /// Fails if the caller may not see the option set that a node is to have. A node shows its people
@@ -263,11 +267,9 @@ fn current(desk: &Arc<Desk>, caller: &Caller, path: &OptionSetPath) -> Answer<Ve
 
 fn list(call: &mut Call<Empty, ListQuery, Empty>) -> Answer<Page<OptionSetDocument>> {
     let portion = call.query.portion()?;
-    let seen = seen_nodes(&call.desk, &call.caller)?;
-    let all = option_sets::list(call.desk.store(), None)?.into_iter();
+    let all = option_sets_seen(&call.desk, &call.caller)?.into_iter();
     let key = |one: &OptionSetDocument| one.name.to_ascii_lowercase().into_bytes();
-    let mut sets: Vec<OptionSetDocument> =
-        all.filter_map(|uses| describe(&call.caller, &seen, uses)).collect();
+    let mut sets: Vec<OptionSetDocument> = all.map(|uses| describe(&call.caller, uses)).collect();
     sets.sort_by_cached_key(key);
     Ok(portion.page_of(sets, key))
 }

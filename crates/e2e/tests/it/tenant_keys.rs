@@ -263,6 +263,42 @@ fn a_tenant_makes_enrolment_keys_of_the_own_domain_from_elsewhere() {
 }
 
 #[test]
+fn a_tenant_lists_the_option_sets_of_own_nodes_from_elsewhere() {
+    let service = Provider::new();
+    for domain in ["LAB", "LAW"] {
+        service.tenant(domain);
+    }
+    for set in ["law-set", "shared"] {
+        service.server.admin(&["optionset", "define", set, "--option", "wait=1h"]);
+    }
+    for (node, domain, set) in
+        [("lab-1", "LAB", "shared"), ("law-1", "LAW", "shared"), ("law-2", "LAW", "law-set")]
+    {
+        let new = json!({ "name": node, "domain": domain });
+        service.root.post("/v1/nodes", &new).expect(201);
+        service.server.admin(&["node", "set", node, "--optionset", set]);
+    }
+    service.server.admin(&["optionset", "update", "shared", "--option", "wait=2h"]);
+    let lab = |words: &[&str]| run(&service, "admin-of-LAB", words);
+    assert_eq!(names(lab(&["optionset", "list"]), "option_set"), ["shared"]);
+    let law = run(&service, "admin-of-LAW", &["optionset", "list"]);
+    assert_eq!(names(law, "option_set"), ["law-set", "shared"]);
+    let shown = lab(&["optionset", "show", "shared"]).expect(&[0]).json();
+    assert_eq!((&shown["nodes"], &shown["changed_by"]), (&json!(["lab-1"]), &json!("")));
+    assert_eq!(names(lab(&["optionset", "history", "shared"]), "changed_by"), ["", ""]);
+    let refusal = |words: [&'static str; 3]| {
+        let outcome = lab(&words);
+        assert_ne!(outcome.code(), 0, "{outcome}");
+        outcome.stderr.replace(words[2], "SET")
+    };
+    for order in ["show", "history"] {
+        let refused = refusal(["optionset", order, "law-set"]);
+        assert_eq!(refused, refusal(["optionset", order, "nil-set"]));
+    }
+    lab(&["optionset", "update", "shared", "--option", "wait=3h"]).expect(&[12]);
+}
+
+#[test]
 fn a_node_that_moves_leaves_an_owner_of_another_domain_behind() {
     let service = Provider::new();
     service.tenant("LAB");

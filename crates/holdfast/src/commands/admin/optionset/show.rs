@@ -374,6 +374,8 @@ fn stage_line(set: &OptionSet) -> Option<String> {
 fn head(version: &OptionSetVersion, state: &str) -> String {
     let made = match version.changed {
         None => "unknown".to_owned(),
+        // Administrators of a domain are not told who runs the service.
+        Some(time) if version.author.is_empty() => moment::shown(time),
         Some(time) => format!("{} by {}", moment::shown(time), printable(&version.author)),
     };
     let mut text = format!("Version:     {}, {state}\nMade:        {made}\n", version.number);
