@@ -13,7 +13,7 @@ use wire::proto;
 use crate::actor::{Changer, ScheduleSight, Sight};
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
-use crate::messages::schedules as forms;
+use crate::messages::schedules::{self as forms, Names};
 use crate::numbering::{NumberKind, Numbering};
 
 /// Maximum number of events in one message: their reports are long.
@@ -31,14 +31,11 @@ pub(super) fn list(
         Some(sight) => seen(sight, name)?,
         None => schedules::list(store, name)?,
     };
-    let all: Vec<proto::Schedule> = all
-        .into_iter()
-        .map(|one| forms::schedule(store, one))
-        .collect::<Result<_, _>>()?;
+    let named = Names::read(store)?;
     let Section { items, next } = Portion::parse(request.portion).of_list(
         all,
-        |schedule| schedule.name.to_ascii_lowercase().into(),
-        |schedule| schedule,
+        |schedule| schedule.row.name.to_ascii_lowercase().into(),
+        |schedule| forms::schedule(&named, schedule),
     );
     Ok(proto::SchedulesReply { schedules: items, next })
 }
@@ -73,7 +70,7 @@ pub(super) fn put(
             schedules::change(store, (request.name.as_str(), *owned_by), &definition, author)?
         }
     };
-    forms::schedule(store, schedule)
+    Ok(forms::schedule(&Names::read(store)?, schedule))
 }
 
 pub(super) fn remove(
@@ -95,7 +92,7 @@ fn answer(
     if schedule.row.changed_by != author {
         schedule.row.changed_by.clear();
     }
-    forms::schedule(store, schedule)
+    Ok(forms::schedule(&Names::read(store)?, schedule))
 }
 
 /// Associates a schedule with nodes, or ends its associations with them.

@@ -1,9 +1,11 @@
 //! Schedules, plans of nodes, and events.
 
+use std::collections::BTreeMap;
+
 use catalog::{
     Control, EventFilter, EventKey, EventProgress, EventReport, Follower, Node, ScheduledEvent,
 };
-use model::ServerTime;
+use model::{DomainId, NodeId, ServerTime};
 use policy::schedule::event::{EventState, Phase, Report};
 use policy::schedule::{Definition, ONCE_PREFIX, Occurrence};
 use store::schedules::{self, EventConditions, Plan, PlannedSchedule, Schedule};
@@ -27,30 +29,43 @@ pub(crate) fn definition(text: &str) -> Result<Definition, StoreError> {
         .map_err(|error| StoreError::usage(format!("the definition cannot be read: {error}")))
 }
 
-pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Schedule, StoreError> {
+/// Names of nodes and domains, by their numbers.
+pub(crate) struct Names {
+    nodes: BTreeMap<NodeId, Node>,
+    domains: BTreeMap<DomainId, String>,
+}
+
+impl Names {
+    pub(crate) fn read(store: &Store) -> Result<Self, StoreError> {
+        let nodes = store.catalog.nodes()?.into_iter();
+        let domains = store.catalog.domains()?.into_iter();
+        Ok(Self {
+            nodes: nodes.map(|node| (node.id, node)).collect(),
+            domains: domains.map(|domain| (domain.id, domain.name)).collect(),
+        })
+    }
+}
+
+/// Returns the message of a schedule.
+pub(crate) fn schedule(Names { nodes, domains }: &Names, schedule: Schedule) -> proto::Schedule {
     let Schedule { row, followers, owner, .. } = schedule;
     let definition = schedules::plain_body(row.body.clone());
-    let nodes = store.catalog.nodes()?;
-    let domains = store.catalog.domains()?;
-    let of_domain = owner.and_then(|id| domains.iter().find(|domain| domain.id == id));
-    let of_domain = of_domain.map(|domain| domain.name.clone());
+    let of_domain = owner.and_then(|id| domains.get(&id)).cloned();
     let named = |follower: Follower| {
         use proto::follower::Follower as Message;
         let follower = match follower {
             Follower::Node(id) => {
-                let node = nodes.iter().find(|node| node.id == id)?;
+                let node = nodes.get(&id)?;
                 // A node that has left the domain follows no longer, and may have another name.
                 let follows = owner.is_none_or(|owner| owner == node.domain);
                 Message::Node(follows.then(|| node.name.to_string())?)
             }
             Follower::Label(label) => Message::Label(label),
-            Follower::Domain(id) => {
-                Message::Domain(domains.iter().find(|domain| domain.id == id)?.name.clone())
-            }
+            Follower::Domain(id) => Message::Domain(domains.get(&id)?.clone()),
         };
         Some(proto::Follower { follower: Some(follower) })
     };
-    Ok(proto::Schedule {
+    proto::Schedule {
         name: row.name,
         definition,
         followers: followers.into_iter().filter_map(named).collect(),
@@ -58,7 +73,7 @@ pub(crate) fn schedule(store: &Store, schedule: Schedule) -> Result<proto::Sched
         changed: row.changed.0,
         changed_by: row.changed_by,
         domain: of_domain.unwrap_or_default(),
-    })
+    }
 }
 
 /// Returns the message of a plan, without its digest.
