@@ -101,8 +101,9 @@ pub trait EnrolmentKeys {
     /// `Exists` for a known node name.
     fn redeem_key(&self, redemption: &KeyRedemption) -> Result<Node, KeyError>;
 
-    /// Ends a key. A key that has ended before stays as it is. Fails with `NotFound`.
-    fn revoke_key(&self, name: &str, now: ServerTime) -> Result<(), CatalogError>;
+    /// Ends the key with this `hash`. A key that has ended before stays as it is. Fails with
+    /// `NotFound`.
+    fn revoke_key(&self, hash: &[u8; 32], now: ServerTime) -> Result<(), CatalogError>;
 
     /// Removes keys that have expired before `before`.
     fn forget_keys(&self, before: ServerTime) -> Result<(), CatalogError>;

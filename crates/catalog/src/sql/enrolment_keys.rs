@@ -29,12 +29,11 @@ impl<E: Engine> EnrolmentKeys for E {
         Ok(self.write(move |sql| redeem(sql, &redemption))??)
     }
 
-    fn revoke_key(&self, name: &str, now: ServerTime) -> Result<(), CatalogError> {
-        let name = name.to_ascii_lowercase();
+    fn revoke_key(&self, hash: &[u8; 32], now: ServerTime) -> Result<(), CatalogError> {
+        let hash = *hash;
         self.write(move |sql| {
-            let update = "UPDATE enrolment_key SET revoked = coalesce(revoked, ?)
-                          WHERE lower(name) = ?";
-            require(sql.execute(update, params![now.0, name])?, "the enrolment key")
+            let update = "UPDATE enrolment_key SET revoked = coalesce(revoked, ?) WHERE hash = ?";
+            require(sql.execute(update, params![now.0, hash])?, "the enrolment key")
         })
     }
 

@@ -211,17 +211,19 @@ pub(crate) fn end(
     found: Option<FoundKey>,
     actor: &str,
 ) -> Result<EnrolmentKey, StoreError> {
-    if let Some(FoundKey(hash)) = found
-        && find(store, name)?.hash != hash
-    {
+    let row = find(store, name)?;
+    if found.is_some_and(|FoundKey(hash)| row.hash != hash) {
         return Err(unknown(name));
     }
+    // The name may be that of another key by now.
     let now = sys::clock::now();
-    store.catalog.revoke_key(name, now).map_err(|error| match error {
+    store.catalog.revoke_key(&row.hash, now).map_err(|error| match error {
         CatalogError::NotFound { .. } => unknown(name),
         error => error.into(),
     })?;
-    let row = find(store, name)?;
+    let keys = store.catalog.enrolment_keys()?;
+    let row = keys.into_iter().find(|key| key.hash == row.hash);
+    let row = row.ok_or_else(|| unknown(name))?;
     // A key that was revoked before stays as it is.
     if row.revoked == Some(now) {
         note(store, actor, "enrolment key revoked", row.name.clone())?;

@@ -60,10 +60,10 @@ pub(crate) fn a_key_ends_by_its_time_or_an_administrator(engine: &dyn Engine) {
     check_invalid(redeem(&*catalog, 3, "a", NOW), InvalidKey::Unknown);
     let end = enrolment_key(1).expires;
     check_invalid(redeem(&*catalog, 1, "a", end), InvalidKey::Expired);
-    catalog.revoke_key("KEY-2", at(4)).expect("is revoked");
-    catalog.revoke_key("key-2", at(5)).expect("stays revoked");
+    catalog.revoke_key(&enrolment_key(2).hash, at(4)).expect("is revoked");
+    catalog.revoke_key(&enrolment_key(2).hash, at(5)).expect("stays revoked");
     check_invalid(redeem(&*catalog, 2, "a", NOW), InvalidKey::Revoked);
-    assert_eq!(refusal(catalog.revoke_key("key-3", at(4))), "not found");
+    assert_eq!(refusal(catalog.revoke_key(&enrolment_key(3).hash, at(4))), "not found");
     let second = EnrolmentKeyRow { revoked: Some(at(4)), ..enrolment_key(2) };
     assert_eq!(catalog.enrolment_keys().expect("two"), [enrolment_key(1), second]);
     assert_eq!(refusal(catalog.add_enrolment_key(&enrolment_key(2))), "exists");
