@@ -44,6 +44,11 @@ async function schedules(stage) {
   await stage.visit('/schedules', 'Schedules');
   await page.getByText('Every working night').waitFor();
   await stage.inspect('schedules');
+  await page.getByLabel('Domain').selectOption('STANDARD');
+  await page.getByText('No schedule belongs to this domain.').waitFor();
+  await page.waitForURL(/\/schedules\?domain=STANDARD$/);
+  await page.getByLabel('Domain').selectOption('All');
+  await page.getByText('Every working night').waitFor();
 }
 
 /** Fills the description of the schedule in its form. */

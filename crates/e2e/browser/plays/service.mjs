@@ -97,6 +97,11 @@ async function enrolment(stage, facts) {
   await dialog.getByRole('button', { name: 'Done' }).click();
   await page.getByText('1 of 5', { exact: true }).waitFor();
   await stage.inspect('enrolment-keys');
+  await page.getByLabel('Domain').selectOption(facts.domain);
+  await page.getByText('No enrolment key is for this domain.').waitFor();
+  await page.waitForURL(new RegExp(`view=enrolment&domain=${facts.domain}$`));
+  await page.getByLabel('Domain').selectOption('STANDARD');
+  await page.getByText('1 of 5', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Revoke rollout' }).click();
   check((await stage.agree('Revoke')).includes('The 1 node that it has enrolled stays.'), 'the question says that nodes stay');
   await stage.message('rollout is revoked.');
@@ -345,6 +350,8 @@ async function tenant(stage, facts) {
   await page.getByRole('heading', { level: 1, name: 'lab-noon' }).waitFor();
   await page.getByText(facts.domain, { exact: true }).first().waitFor();
   await page.getByRole('button', { name: 'Change', exact: true }).waitFor();
+  await stage.visit(`/schedules?domain=${facts.domain}`, 'Schedules');
+  await page.getByRole('link', { name: 'lab-noon' }).waitFor();
   await stage.visit('/service', 'Service');
   await page.getByText('No node names an application yet').waitFor();
   check(!(await page.getByRole('columnheader', { name: 'Backups now' }).count()), 'a tenant does not see how many backups are under way');
