@@ -295,6 +295,9 @@ async function words(stage) {
   await stage.visit('/service', 'Service');
   await page.getByRole('table', { name: 'Servers' }).getByText('Shows this page').waitFor();
   await page.getByRole('columnheader', { name: 'Backups now' }).waitFor();
+  await page.getByRole('columnheader', { name: 'Nodes connected' }).waitFor();
+  const all = await page.getByRole('region', { name: 'All servers together' }).innerText();
+  check(/Nodes\s+3\b/.test(all) && all.includes('Pool PRIMARY') && all.includes('Pool TAPE'), `the use of all servers is shown: ${all}`);
   await stage.inspect('service');
 }
 
@@ -354,7 +357,8 @@ async function tenant(stage, facts) {
   await page.getByRole('link', { name: 'lab-noon' }).waitFor();
   await stage.visit('/service', 'Service');
   await page.getByText('No node names an application yet').waitFor();
-  check(!(await page.getByRole('columnheader', { name: 'Backups now' }).count()), 'a tenant does not see how many backups are under way');
+  check(!(await page.getByRole('columnheader', { name: /^(Backups now|Nodes connected)$/ }).count()), 'a tenant does not see what the servers have to do');
+  check(!(await page.getByText('All servers together').count()), 'a tenant does not see how many nodes there are');
   await customer(stage, facts);
 }
 
