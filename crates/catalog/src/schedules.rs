@@ -167,21 +167,34 @@ pub trait Schedules {
     /// Adds a schedule. Fails with `Exists` for a name that is taken, in upper or lower case.
     fn add_schedule(&self, schedule: &ScheduleRow) -> Result<(), CatalogError>;
 
-    /// Replaces the schedule of this name. Fails with `NotFound`.
-    fn change_schedule(&self, schedule: &ScheduleRow) -> Result<(), CatalogError>;
+    /// Replaces the schedule that was `found`. Fails with `NotFound` if its definition is another
+    /// one now: it may have been removed, and its name be that of another schedule.
+    fn change_schedule(
+        &self,
+        found: &ScheduleRow,
+        schedule: &ScheduleRow,
+    ) -> Result<(), CatalogError>;
 
-    /// Removes a schedule with its associations. Its events stay. Fails with `NotFound`.
-    fn remove_schedule(&self, name: &str) -> Result<(), CatalogError>;
+    /// Removes the schedule that was `found` with its associations. Its events stay. Fails with
+    /// `NotFound` if its definition is another one now.
+    fn remove_schedule(&self, found: &ScheduleRow) -> Result<(), CatalogError>;
 
     /// All associations, by schedule.
     fn associations(&self) -> Result<Vec<Association>, CatalogError>;
 
-    /// Associates a schedule with nodes; an association that exists stays as it is. Fails with
-    /// `NotFound` for an unknown schedule, node or domain.
-    fn associate(&self, association: &Association) -> Result<(), CatalogError>;
+    /// Associates the schedule that was `found` with nodes; an association that exists stays as it
+    /// is. Fails with `NotFound` for an unknown node or domain, or if the definition of the
+    /// schedule is another one now.
+    fn associate(
+        &self,
+        found: &ScheduleRow,
+        follower: &Follower,
+        since: ServerTime,
+    ) -> Result<(), CatalogError>;
 
-    /// Ends an association. Returns false if there was none.
-    fn dissociate(&self, schedule: &str, follower: &Follower) -> Result<bool, CatalogError>;
+    /// Ends an association of the schedule that was `found`. Returns false if there was none. Fails
+    /// with `NotFound` if the definition of the schedule is another one now.
+    fn dissociate(&self, found: &ScheduleRow, follower: &Follower) -> Result<bool, CatalogError>;
 
     /// The labels of all nodes, or of one.
     fn labels(&self, node: Option<NodeId>) -> Result<Vec<(NodeId, String)>, CatalogError>;

@@ -20,32 +20,41 @@ impl<E: Engine> Schedules for E {
         self.write(move |sql| add(sql, &schedule))
     }
 
-    fn change_schedule(&self, schedule: &ScheduleRow) -> Result<(), CatalogError> {
-        let schedule = schedule.clone();
-        self.write(move |sql| change(sql, &schedule))
+    fn change_schedule(
+        &self,
+        found: &ScheduleRow,
+        schedule: &ScheduleRow,
+    ) -> Result<(), CatalogError> {
+        let (found, schedule) = (found.clone(), schedule.clone());
+        self.write(move |sql| change(sql, &found, &schedule))
     }
 
-    fn remove_schedule(&self, name: &str) -> Result<(), CatalogError> {
-        let name = name.to_ascii_lowercase();
-        self.write(move |sql| remove(sql, &name))
+    fn remove_schedule(&self, found: &ScheduleRow) -> Result<(), CatalogError> {
+        let found = found.clone();
+        self.write(move |sql| remove(sql, &found))
     }
 
     fn associations(&self) -> Result<Vec<Association>, CatalogError> {
         self.read(associations)
     }
 
-    fn associate(&self, association: &Association) -> Result<(), CatalogError> {
-        let association = association.clone();
-        self.write(move |sql| associate(sql, &association))
+    fn associate(
+        &self,
+        found: &ScheduleRow,
+        follower: &Follower,
+        since: ServerTime,
+    ) -> Result<(), CatalogError> {
+        let (found, follower) = (found.clone(), follower.clone());
+        self.write(move |sql| associate(sql, &found, &follower, since))
     }
 
-    fn dissociate(&self, schedule: &str, follower: &Follower) -> Result<bool, CatalogError> {
-        let (schedule, follower) = (schedule.to_ascii_lowercase(), follower.clone());
+    fn dissociate(&self, found: &ScheduleRow, follower: &Follower) -> Result<bool, CatalogError> {
+        let (found, follower) = (found.clone(), follower.clone());
         self.write(move |sql| {
+            hold(sql, &found)?;
             let (kind, target) = follower_columns(&follower);
-            let delete =
-                "DELETE FROM association WHERE lower(schedule) = ? AND kind = ? AND target = ?";
-            Ok(sql.execute(delete, params![schedule, kind, target])? > 0)
+            let delete = "DELETE FROM association WHERE schedule = ? AND kind = ? AND target = ?";
+            Ok(sql.execute(delete, params![found.name, kind, target])? > 0)
         })
     }
 
@@ -179,20 +188,25 @@ fn add(sql: &dyn Sql, schedule: &ScheduleRow) -> Result<(), CatalogError> {
         .map(drop)
 }
 
-fn change(sql: &dyn Sql, schedule: &ScheduleRow) -> Result<(), CatalogError> {
+/// Fails unless the schedule is as it was found. It stays so until the end of the batch.
+fn hold(sql: &dyn Sql, found: &ScheduleRow) -> Result<(), CatalogError> {
+    let update = "UPDATE schedule SET body = body WHERE name = ? AND body = ?";
+    require(sql.execute(update, params![found.name, found.body])?, "the schedule")
+}
+
+fn change(sql: &dyn Sql, found: &ScheduleRow, schedule: &ScheduleRow) -> Result<(), CatalogError> {
     let update = "UPDATE schedule SET body = ?, since = ?, changed = ?, changed_by = ?
-                  WHERE lower(name) = ?";
-    let ScheduleRow { name, body, since, changed, changed_by } = schedule;
-    let values = params![body, since.0, changed.0, changed_by, name.to_ascii_lowercase()];
+                  WHERE name = ? AND body = ?";
+    let ScheduleRow { body, since, changed, changed_by, .. } = schedule;
+    let values = params![body, since.0, changed.0, changed_by, found.name, found.body];
     require(sql.execute(update, values)?, "the schedule")
 }
 
-fn remove(sql: &dyn Sql, name: &str) -> Result<(), CatalogError> {
-    sql.execute("DELETE FROM association WHERE lower(schedule) = ?", params![name])?;
-    require(
-        sql.execute("DELETE FROM schedule WHERE lower(name) = ?", params![name])?,
-        "the schedule",
-    )
+fn remove(sql: &dyn Sql, found: &ScheduleRow) -> Result<(), CatalogError> {
+    let delete = "DELETE FROM schedule WHERE name = ? AND body = ?";
+    require(sql.execute(delete, params![found.name, found.body])?, "the schedule")?;
+    let delete = "DELETE FROM association WHERE schedule = ?";
+    sql.execute(delete, params![found.name]).map(drop)
 }
 
 /// Codes of the kinds of followers.
@@ -231,12 +245,13 @@ fn associations(sql: &dyn Sql) -> Result<Vec<Association>, CatalogError> {
     })
 }
 
-fn associate(sql: &dyn Sql, association: &Association) -> Result<(), CatalogError> {
-    let Association { schedule, follower, since } = association;
-    let select = "SELECT name FROM schedule WHERE lower(name) = ?";
-    let name: Option<String> =
-        sql.first(select, params![schedule.to_ascii_lowercase()], |row| row.get(0))?;
-    let name = name.ok_or(CatalogError::NotFound { what: "the schedule" })?;
+fn associate(
+    sql: &dyn Sql,
+    found: &ScheduleRow,
+    follower: &Follower,
+    since: ServerTime,
+) -> Result<(), CatalogError> {
+    hold(sql, found)?;
     match follower {
         Follower::Node(node) => nodes::find_node(sql, *node)?,
         Follower::Domain(domain) => {
@@ -248,7 +263,7 @@ fn associate(sql: &dyn Sql, association: &Association) -> Result<(), CatalogErro
     let (kind, target) = follower_columns(follower);
     let insert = "INSERT INTO association(schedule, kind, target, since) VALUES(?, ?, ?, ?)
                   ON CONFLICT(schedule, kind, target) DO NOTHING";
-    sql.execute(insert, params![name, kind, target, since.0]).map(drop)
+    sql.execute(insert, params![found.name, kind, target, since.0]).map(drop)
 }
 
 /// Removes all that follows schedules as `node`, and its events.

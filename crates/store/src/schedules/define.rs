@@ -1,6 +1,6 @@
 //! Schedules as administrators make them.
 
-use catalog::{Association, Follower, ScheduleRow, VolumeRow};
+use catalog::{CatalogError, Follower, ScheduleRow, VolumeRow};
 use model::DomainId;
 use policy::schedule::{Action, Definition, Every, Place, Starts, Word, Work};
 
@@ -123,6 +123,17 @@ pub fn unknown(name: &str) -> StoreError {
     ))
 }
 
+/// The error for a change of a schedule that failed in the catalogue. One that is no longer as it
+/// was found may have another owner now.
+fn since_found(name: &str, error: CatalogError) -> StoreError {
+    match error {
+        CatalogError::NotFound { what: "the schedule" } => StoreError::conflict(format!(
+            "schedule {name} was changed or removed meanwhile; look at it, and try again"
+        )),
+        error => error.into(),
+    }
+}
+
 /// Defines a new schedule.
 pub fn add(
     store: &Store,
@@ -198,7 +209,7 @@ fn put_new(
         changed_by: author.to_owned(),
     };
     store.catalog.add_schedule(&row).map_err(|error| match error {
-        catalog::CatalogError::Exists { .. } => StoreError::conflict(format!(
+        CatalogError::Exists { .. } => StoreError::conflict(format!(
             "schedule {name} exists already; change it, or choose another name"
         )),
         error => error.into(),
@@ -236,16 +247,17 @@ pub fn change<'a>(
         since: if has_same_times && !is_resumed { old.row.since } else { now },
         changed: now,
         changed_by: author.to_owned(),
-        ..old.row
+        ..old.row.clone()
     };
-    store.catalog.change_schedule(&row)?;
+    let changed = store.catalog.change_schedule(&old.row, &row);
+    changed.map_err(|error| since_found(&row.name, error))?;
     announce(store)?;
     let changes = differences(&old.definition, definition);
     if !changes.is_empty() {
         let details = format!("{}: {changes}", row.name);
         note_by(store, author, now, ("schedule changed", details.as_str()))?;
     }
-    find(store, &row.name)
+    find_named(store, (&old).into())
 }
 
 /// Removes a schedule. Work that is under way goes on.
@@ -255,7 +267,8 @@ pub fn remove<'a>(
     author: &str,
 ) -> Result<Schedule, StoreError> {
     let schedule = find_named(store, named.into())?;
-    store.catalog.remove_schedule(&schedule.row.name)?;
+    let removed = store.catalog.remove_schedule(&schedule.row);
+    removed.map_err(|error| since_found(&schedule.row.name, error))?;
     announce(store)?;
     note_by(store, author, sys::clock::now(), ("schedule removed", schedule.row.name.as_str()))?;
     Ok(schedule)
@@ -272,16 +285,13 @@ pub fn associate<'a>(
     let Schedule { row, definition, owner, .. } = &schedule;
     check_followers(store, &row.name, (definition, *owner), followers)?;
     for follower in followers {
-        store.catalog.associate(&Association {
-            schedule: schedule.row.name.clone(),
-            follower: follower.clone(),
-            since: sys::clock::now(),
-        })?;
+        let associated = store.catalog.associate(row, follower, sys::clock::now());
+        associated.map_err(|error| since_found(&row.name, error))?;
     }
     announce(store)?;
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
     note_by(store, author, sys::clock::now(), ("schedule associated", details.as_str()))?;
-    find(store, &row.name)
+    find_named(store, (&schedule).into())
 }
 
 /// Fails if one of these cannot follow the schedule.
@@ -342,12 +352,13 @@ pub fn dissociate<'a>(
     let schedule = find_named(store, named.into())?;
     check_following(store, &schedule, followers)?;
     for follower in followers {
-        store.catalog.dissociate(&schedule.row.name, follower)?;
+        let ended = store.catalog.dissociate(&schedule.row, follower);
+        ended.map_err(|error| since_found(&schedule.row.name, error))?;
     }
     announce(store)?;
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
     note_by(store, author, sys::clock::now(), ("schedule dissociated", details.as_str()))?;
-    find(store, &schedule.row.name)
+    find_named(store, (&schedule).into())
 }
 
 /// Returns the names of followers, for the audit trail.

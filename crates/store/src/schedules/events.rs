@@ -1,8 +1,7 @@
 //! Events as nodes report them and administrators look at them.
 
 use catalog::{
-    Association, Control, EventFilter, EventKey, EventReport, Follower, Node, ScheduleRow,
-    ScheduledEvent,
+    Control, EventFilter, EventKey, EventReport, Follower, Node, ScheduleRow, ScheduledEvent,
 };
 use data_encoding::BASE32_NOPAD;
 use model::{NodeId, ServerTime};
@@ -320,9 +319,7 @@ fn once(
     let mut events = Vec::new();
     for place in places {
         if let Some(node) = *place {
-            let follower = Follower::Node(node);
-            let association = Association { schedule: name.clone(), follower, since: now };
-            store.catalog.associate(&association)?;
+            store.catalog.associate(&row, &Follower::Node(node), now)?;
         }
         let key = EventKey { schedule: name.clone(), planned: now, node: *place };
         events.push((key, occurrence));
@@ -354,7 +351,7 @@ fn forget_old(store: &Store, now: ServerTime) -> Result<(), StoreError> {
         let Ok(definition) = super::define::definition(&row) else { continue };
         let window = i64::from(definition.timing.window_minutes) * 60_000_000;
         if row.since.0 + window + ONCE_KEPT_MICROS < now.0 {
-            store.catalog.remove_schedule(&row.name)?;
+            store.catalog.remove_schedule(&row)?;
         }
     }
     Ok(())

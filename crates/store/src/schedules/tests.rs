@@ -256,8 +256,8 @@ fn a_missed_event_of_a_schedule_that_was_taken_back_says_so() {
     let suspended = Definition { is_suspended: true, ..hourly("incremental") };
     change(store, "suspended", &suspended, "anna").expect("is changed");
     let changed = list(store, Some("changed")).expect("is listed").remove(0).row;
-    let changed = ScheduleRow { since: next_hour(1), ..changed };
-    store.catalog.change_schedule(&changed).expect("is changed");
+    let later = ScheduleRow { since: next_hour(1), ..changed.clone() };
+    store.catalog.change_schedule(&changed, &later).expect("is changed");
     dissociate(store, "left", &[Follower::Node(node.id)], "anna").expect("is ended");
     tick(store, &mut timetable, next_hour(10)).expect("looks");
     let missed = events(store);

@@ -1,8 +1,8 @@
 //! Schedules, their followers, labels and events.
 
 use catalog::{
-    Association, Catalog, CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport,
-    Follower, NodeChange, NodeDetails, NodeSight, ScheduleRow, ScheduledEvent,
+    Catalog, CatalogError, Control, EventFilter, EventKey, EventProgress, EventReport, Follower,
+    NodeChange, NodeDetails, NodeSight, ScheduleRow, ScheduledEvent,
 };
 use model::{DomainId, NodeId, PersonId};
 use policy::schedule::Occurrence;
@@ -23,12 +23,6 @@ fn schedule(name: &str) -> ScheduleRow {
 
 fn add_schedule(catalog: &dyn Catalog, name: &str) {
     catalog.add_schedule(&schedule(name)).expect("is added");
-}
-
-fn follow(catalog: &dyn Catalog, schedule: &str, follower: &Follower) -> Result<(), CatalogError> {
-    let association =
-        Association { schedule: schedule.to_owned(), follower: follower.clone(), since: at(3) };
-    catalog.associate(&association)
 }
 
 /// An event with a window of ten seconds.
@@ -124,37 +118,49 @@ pub(crate) fn schedules_are_by_name_and_their_followers_end_with_them(engine: &d
     let again = catalog.add_schedule(&schedule("NIGHTLY"));
     assert!(matches!(again, Err(CatalogError::Exists { .. })));
     let changed = ScheduleRow { body: "{}".to_owned(), since: at(9), ..schedule("Nightly") };
-    catalog.change_schedule(&changed).expect("is changed");
-    let unknown = catalog.change_schedule(&schedule("monthly"));
+    let before = schedule("Nightly");
+    catalog.change_schedule(&before, &changed).expect("is changed");
+    let unknown = catalog.change_schedule(&schedule("monthly"), &schedule("monthly"));
     assert!(matches!(unknown, Err(CatalogError::NotFound { .. })));
     let followers =
         [Follower::Node(node), Follower::Label("web".to_owned()), Follower::Domain(DomainId(1))];
     for follower in &followers {
-        follow(&*catalog, "nightly", follower).expect("is associated");
-        follow(&*catalog, "weekly", follower).expect("is associated");
-        follow(&*catalog, "NIGHTLY", follower).expect("once more changes nothing");
+        catalog.associate(&changed, follower, at(3)).expect("is associated");
+        catalog.associate(&schedule("weekly"), follower, at(3)).expect("is associated");
+        catalog.associate(&changed, follower, at(4)).expect("once more changes nothing");
     }
     for unknown in [Follower::Node(NodeId(99)), Follower::Domain(DomainId(99))] {
-        let refused = follow(&*catalog, "nightly", &unknown);
+        let refused = catalog.associate(&changed, &unknown, at(3));
         assert!(matches!(refused, Err(CatalogError::NotFound { .. })));
     }
-    let refused = follow(&*catalog, "monthly", &followers[0]);
-    assert!(matches!(refused, Err(CatalogError::NotFound { .. })));
+    // A schedule that is another one now is as unknown as one that does not exist.
+    for gone in [&before, &schedule("monthly")] {
+        let refused = [
+            catalog.change_schedule(gone, &schedule("monthly")),
+            catalog.associate(gone, &followers[0], at(3)),
+            catalog.dissociate(gone, &followers[0]).map(drop),
+            catalog.remove_schedule(gone),
+        ];
+        for refused in refused {
+            assert!(matches!(refused, Err(CatalogError::NotFound { .. })), "{refused:?}");
+        }
+    }
 
     let catalog = engine.reopen(catalog);
-    assert_eq!(catalog.schedules().expect("are listed"), [changed, schedule("weekly")]);
+    let listed = catalog.schedules().expect("are listed");
+    assert_eq!(listed, [changed.clone(), schedule("weekly")]);
     let of = |name: &str| {
         let all = catalog.associations().expect("are listed");
         let of_name = all.into_iter().filter(|association| association.schedule == name);
         of_name.map(|association| association.follower).collect::<Vec<_>>()
     };
     assert_eq!(of("Nightly"), followers);
-    assert!(catalog.dissociate("nightly", &followers[1]).expect("is ended"));
-    assert!(!catalog.dissociate("nightly", &followers[1]).expect("is ended"));
+    assert!(catalog.dissociate(&changed, &followers[1]).expect("is ended"));
+    assert!(!catalog.dissociate(&changed, &followers[1]).expect("is ended"));
     assert_eq!(of("Nightly"), [followers[0].clone(), followers[2].clone()]);
-    catalog.remove_schedule("NIGHTLY").expect("is removed");
+    catalog.remove_schedule(&changed).expect("is removed");
     assert!(of("Nightly").is_empty());
-    assert!(matches!(catalog.remove_schedule("nightly"), Err(CatalogError::NotFound { .. })));
+    assert!(matches!(catalog.remove_schedule(&changed), Err(CatalogError::NotFound { .. })));
     catalog.remove_node(node).expect("is removed");
     assert_eq!(of("weekly"), followers[1..]);
 }
@@ -348,7 +354,7 @@ pub(crate) fn a_domain_has_no_schedule_of_one_before_it(engine: &dyn Engine) {
         let body = format!("{{\"domain\":{domain},\"definition\":{{}}}}");
         let row = ScheduleRow { body, ..schedule(name) };
         catalog.add_schedule(&row).expect("is added");
-        follow(&*catalog, name, &label).expect("follows");
+        catalog.associate(&row, &label, at(3)).expect("follows");
     };
     let names = || {
         let rows = catalog.schedules().expect("are listed").into_iter();
