@@ -75,29 +75,29 @@ impl Edge {
             stop,
         })
     }
-    /// Changes a node. Locking it ends its sessions at once.
+    /// Changes a node that was `found`. Locking it ends its sessions at once.
     pub(crate) fn change_node(
         &self,
-        name: &str,
+        found: &Node,
         order: &NodeOrder,
         actor: &str,
     ) -> Result<NodeSummary, StoreError> {
-        let id = nodes::find(&self.store, name)?.id;
-        let changed = nodes::change(&self.store, name, order, actor)?;
+        let changed = nodes::change(&self.store, found, order, actor)?;
         if order.locked == Some(true) || order.locked_by_owner == Some(true) {
-            self.identities.cut(id);
+            self.identities.cut(found.id);
         }
         Ok(changed)
     }
 
-    /// Removes a node, and ends its sessions. A node with data is removed only `with_data`.
+    /// Removes a node that was `found`, and ends its sessions. A node with data is removed only
+    /// `with_data`.
     pub(crate) fn remove_node(
         &self,
-        name: &str,
+        found: &Node,
         with_data: bool,
         actor: &str,
     ) -> Result<NodeSummary, StoreError> {
-        let removed = nodes::remove(&self.store, name, with_data, actor)?;
+        let removed = nodes::remove(&self.store, found, with_data, actor)?;
         self.identities.cut(removed.node.id);
         Ok(removed)
     }

@@ -72,26 +72,28 @@ impl Office {
         Ok(Registration { summary: added.summary, token, expires: added.expires })
     }
 
-    /// Changes a node. Locking it ends its sessions at once. Agents learn of changed schedules.
+    /// Changes a node that was `found`. Locking it ends its sessions at once. Agents learn of
+    /// changed schedules.
     pub fn change_node(
         &self,
-        name: &str,
+        found: &Node,
         order: &NodeOrder,
         actor: &str,
     ) -> Result<NodeSummary, StoreError> {
-        let changed = self.edge.change_node(name, order, actor)?;
+        let changed = self.edge.change_node(found, order, actor)?;
         self.announce()?;
         Ok(changed)
     }
 
-    /// Removes a node, and ends its sessions. A node with data is removed only `with_data`.
+    /// Removes a node that was `found`, and ends its sessions. A node with data is removed only
+    /// `with_data`.
     pub fn remove_node(
         &self,
-        name: &str,
+        found: &Node,
         with_data: bool,
         actor: &str,
     ) -> Result<NodeSummary, StoreError> {
-        self.edge.remove_node(name, with_data, actor)
+        self.edge.remove_node(found, with_data, actor)
     }
 
     /// Ends all certificates of a node, its unused token and its sessions. Returns the number of

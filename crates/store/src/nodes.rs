@@ -108,11 +108,24 @@ fn parse(name: &str) -> Result<NodeName, StoreError> {
 /// Finds a node by its name.
 pub fn find(store: &Store, name: &str) -> Result<Node, StoreError> {
     store.catalog.node(&parse(name)?).map_err(|error| match error {
-        CatalogError::NotFound { .. } => StoreError::not_found(format!(
-            "there is no node {name}; 'holdfast admin node list' shows all nodes"
-        )),
+        CatalogError::NotFound { .. } => unknown(name),
         error => StoreError::from(error),
     })
+}
+
+/// The error for a node that does not exist.
+pub fn unknown(name: &str) -> StoreError {
+    StoreError::not_found(format!(
+        "there is no node {name}; 'holdfast admin node list' shows all nodes"
+    ))
+}
+
+/// Returns a node that was `found` as it is now. One that was removed, renamed or moved to another
+/// domain since is unknown: its name may be that of another node.
+fn find_again(store: &Store, found: &Node) -> Result<Node, StoreError> {
+    let node = find(store, found.name.as_str())?;
+    let is_same = node.id == found.id && node.domain == found.domain;
+    if is_same { Ok(node) } else { Err(unknown(found.name.as_str())) }
 }
 
 /// Finds one node, or all nodes.
@@ -288,14 +301,14 @@ fn issue_again(
     Ok(node)
 }
 
-/// Changes a node: all that the order names, or nothing.
+/// Changes a node that was `found`: all that the order names, or nothing.
 pub fn change(
     store: &Store,
-    name: &str,
+    found: &Node,
     order: &NodeOrder,
     actor: &str,
 ) -> Result<NodeSummary, StoreError> {
-    let before = find(store, name)?;
+    let before = find_again(store, found)?;
     let new_name = order.new_name.as_deref().map(parse).transpose()?;
     let domain = order.domain.as_ref().map(|name| domains::find(store, name)).transpose()?;
     let change = change_of(store, &before, order, domain.as_ref())?;
@@ -509,15 +522,15 @@ pub fn check_removal(store: &Store, node: &Node, with_data: bool) -> Result<(), 
     Ok(())
 }
 
-/// Removes a node. A node with backups, archives or migrated files is removed only together with
-/// its data.
+/// Removes a node that was `found`. A node with backups, archives or migrated files is removed only
+/// together with its data.
 pub fn remove(
     store: &Store,
-    name: &str,
+    found: &Node,
     with_data: bool,
     actor: &str,
 ) -> Result<NodeSummary, StoreError> {
-    let info = describe(store, find(store, name)?)?;
+    let info = describe(store, find_again(store, found)?)?;
     let node = &info.node;
     check_removal(store, node, with_data)?;
     store.catalog.remove_node(node.id)?;
@@ -589,10 +602,30 @@ mod tests {
         let node = store.catalog.add_node(&name, policy::STANDARD, time).expect("is added");
         let space = space_filespace(b"/data");
         store.catalog.open_filespace(node.id, &space, time).expect("is made");
-        let refused = remove(store, "b", false, "root").expect_err("it has data").to_string();
+        let refused = remove(store, &node, false, "root").expect_err("it has data").to_string();
         assert!(refused.contains("migrated from 1 file system;"), "{refused}");
         assert!(find(store, "b").is_ok(), "the node is there");
-        remove(store, "b", true, "root").expect("is removed");
+        remove(store, &node, true, "root").expect("is removed");
+    }
+
+    #[test]
+    fn a_node_is_changed_and_removed_as_it_was_found() {
+        let server = TestServer::new();
+        let (store, time) = (&server.store, ServerTime(1));
+        let name = NodeName::new("b").expect("a name");
+        let add = || store.catalog.add_node(&name, policy::STANDARD, time).expect("is added");
+        let found = add();
+        remove(store, &found, false, "root").expect("is removed");
+        let other = add();
+        let order = NodeOrder { locked: Some(true), ..NodeOrder::default() };
+        for node in [found, Node { domain: DomainId(99), ..other.clone() }] {
+            let changed = change(store, &node, &order, "root").map(drop);
+            let removed = remove(store, &node, true, "root").map(drop);
+            for refused in [changed, removed] {
+                assert_eq!(refused, Err(unknown("b")));
+            }
+        }
+        assert_eq!(find(store, "b"), Ok(other));
     }
 
     /// Regression: such an agent was shown as away, with a call just now.

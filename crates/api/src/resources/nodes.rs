@@ -530,7 +530,7 @@ fn change(call: &mut Call<NodePath, Empty, NodeChangeBody>) -> Answer<NodeDocume
         removed_labels: body.remove_labels.clone(),
         details: Some(details),
     };
-    let changed = desk.office.change_node(&call.path.node, &order, &caller.name)?;
+    let changed = desk.office.change_node(&found.node, &order, &caller.name)?;
     describe(desk, changed.node)
 }
 
@@ -544,7 +544,7 @@ fn remove(call: &mut Call<NodePath, RemoveQuery, Empty>) -> Answer<Empty> {
         false => check_empty(desk, &found.node)?,
     }
     approval::guard(desk, caller, &NodeRemoval::new(&found.node, with_data))?;
-    desk.office.remove_node(found.node.name.as_str(), with_data, &caller.name)?;
+    desk.office.remove_node(&found.node, with_data, &caller.name)?;
     Ok(Empty {})
 }
 

@@ -172,10 +172,11 @@ impl Order for NodeRemoval {
     }
 
     fn carry_out(&self, desk: &Desk, actor: &str) -> Result<(), StoreError> {
-        if nodes::find(desk.store(), &self.node)?.id.0 != self.id {
+        let node = nodes::find(desk.store(), &self.node)?;
+        if node.id.0 != self.id {
             return Err(StoreError::conflict("another node has this name meanwhile"));
         }
-        desk.office.remove_node(&self.node, self.with_data, actor).map(drop)
+        desk.office.remove_node(&node, self.with_data, actor).map(drop)
     }
 }
 
@@ -303,7 +304,7 @@ impl Order for NodeMove {
             ));
         }
         let order = NodeOrder { domain: Some(self.domain.clone()), ..NodeOrder::default() };
-        desk.office.change_node(&self.node, &order, actor).map(drop)
+        desk.office.change_node(&node, &order, actor).map(drop)
     }
 }
 

@@ -125,7 +125,8 @@ pub(super) fn set(
         removed_labels: request.removed_labels,
         details: None,
     };
-    let changed = edge.change_node(&request.name, &order, actor)?;
+    let found = nodes::find(&edge.store, &request.name)?;
+    let changed = edge.change_node(&found, &order, actor)?;
     Ok(messages::nodes::node(numbering, changed))
 }
 
@@ -135,7 +136,8 @@ pub(super) fn remove(
     request: &proto::RemoveNodeRequest,
     (actor, numbering): (&str, &Numbering),
 ) -> Result<proto::NodeInfo, StoreError> {
-    let removed = edge.remove_node(&request.name, request.with_data, actor)?;
+    let found = nodes::find(&edge.store, &request.name)?;
+    let removed = edge.remove_node(&found, request.with_data, actor)?;
     Ok(messages::nodes::node(numbering, removed))
 }
 

@@ -39,7 +39,8 @@ fn hourly(work: &str) -> Definition {
 /// Gives a label to a node.
 fn label(store: &Store, node: &Node, label: &str) -> Result<NodeSummary, StoreError> {
     let order = NodeOrder { added_labels: vec![label.to_owned()], ..NodeOrder::default() };
-    crate::nodes::change(store, node.name.as_str(), &order, "anna")
+    let node = crate::nodes::find(store, node.name.as_str())?;
+    crate::nodes::change(store, &node, &order, "anna")
 }
 
 fn add_node(store: &Store, name: &str) -> Node {
@@ -124,7 +125,8 @@ fn only_nodes_of_its_domain_follow_a_schedule_of_a_domain() {
     let other = add_node(store, "law-1");
     let move_to = |name: &str, domain: &str| {
         let order = NodeOrder { domain: Some(domain.to_owned()), ..NodeOrder::default() };
-        crate::nodes::change(store, name, &order, "anna").expect("is moved");
+        let node = crate::nodes::find(store, name).expect("is known");
+        crate::nodes::change(store, &node, &order, "anna").expect("is moved");
         store.catalog.node(&NodeName::new(name).expect("a name")).expect("is known")
     };
     add_node(store, "lab-1");
@@ -196,7 +198,7 @@ fn a_missed_event_tells_what_the_server_knows() {
     let [absent, locked, idle, busy] =
         ["absent", "locked", "idle", "busy"].map(|name| add_node(store, name));
     let order = NodeOrder { locked: Some(true), ..NodeOrder::default() };
-    crate::nodes::change(store, "locked", &order, "anna").expect("is locked");
+    crate::nodes::change(store, &locked, &order, "anna").expect("is locked");
     for node in [&locked, &idle, &busy] {
         let agent = Attendant { node: node.id, number: 1, place: b"place", address: "127.0.0.1" };
         assert_eq!(attend(store, &agent).expect("is recorded"), None);
