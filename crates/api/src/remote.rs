@@ -199,6 +199,9 @@ async fn run_checked(
             parts.headers.remove(header::CONTENT_LENGTH);
             body = Body::from(other);
         }
+        Permit::Nodes(found) => {
+            parts.extensions.insert(found);
+        }
         Permit::Sight(sight) => {
             parts.extensions.insert(sight);
         }

@@ -8,11 +8,15 @@
 //! 1. An object of others is answered as one that does not exist, as the operations of REST do.
 //! 2. A list is cut into portions after the objects of others are gone. So neither a portion nor
 //!    the key of the next one tells of them.
+//! 3. The server gets what was found, where it would look for a name once more: that may be the
+//!    name of another object by then.
+
+use std::collections::BTreeSet;
 
 use policy::schedule::Definition;
 use policy::settings::SetOption;
 use prost::{DecodeError, Message};
-use server::{FoundKey, KeySight, OptionSetSight, ScheduleSight, Sight};
+use server::{FoundKey, FoundNodes, KeySight, OptionSetSight, ScheduleSight, Sight};
 use store::schedules::{self, OwnedBy};
 use wire::proto::{self, follower::Follower};
 
@@ -125,6 +129,8 @@ pub(crate) enum Permit {
     Call,
     /// The call with this body.
     Body(Vec<u8>),
+    /// The call, if the nodes that it names are these.
+    Nodes(FoundNodes),
     /// The call, which lists no other objects.
     Sight(Sight),
     /// The call, which lists these schedules.
@@ -332,11 +338,15 @@ pub(crate) fn check(
         Object::Schedules => {
             return schedules_seen(desk, caller).map(|all| Permit::Schedules(ScheduleSight(all)));
         }
-        Object::Nodes(names) => find_nodes(desk, caller, &names, (area, right))?,
+        Object::Nodes(names) => {
+            return find_nodes(desk, caller, &names, (area, right)).map(Permit::Nodes);
+        }
         Object::Run { names, definition } => {
             let area = area_of_run(&parse_definition(&definition)?);
             match names {
-                Some(names) => find_nodes(desk, caller, &names, (area, right))?,
+                Some(names) => {
+                    return find_nodes(desk, caller, &names, (area, right)).map(Permit::Nodes);
+                }
                 None if caller.may(area, right, Subject::Service) => {}
                 None => return Err(of_service(caller)),
             }
@@ -351,6 +361,7 @@ pub(crate) fn check(
                 check_handover(caller, found.node.domain)?;
                 guard_move(desk, caller, (&found.node, &domain(&new)?), is_alone)?;
             }
+            return Ok(Permit::Nodes(FoundNodes(BTreeSet::from([found.node.id]))));
         }
         Object::NewNode(request) if request.again => {
             return again(desk, caller, (area, right), request);
@@ -455,10 +466,18 @@ fn check_work(desk: &Desk, caller: &Caller, name: &str) -> Answer<Option<OwnedBy
     Ok(Some(OwnedBy::of(schedule.owner)))
 }
 
-/// Fails unless the caller may do what needs the rights with all nodes of these names.
-fn find_nodes(desk: &Desk, caller: &Caller, names: &[String], rights: (Area, Right)) -> Answer<()> {
-    let mut names = names.iter();
-    names.try_for_each(|name| find_node(desk, caller, name, rights).map(drop))
+/// Finds the nodes of these names. Fails unless the caller may do what needs the rights with all of
+/// them.
+fn find_nodes(
+    desk: &Desk,
+    caller: &Caller,
+    names: &[String],
+    rights: (Area, Right),
+) -> Answer<FoundNodes> {
+    let found = names
+        .iter()
+        .map(|name| find_node(desk, caller, name, rights).map(|found| found.node.id));
+    Ok(FoundNodes(found.collect::<Result<_, _>>()?))
 }
 
 /// Permits a new token for a node. The server makes a node that does not exist, so the call gets

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use catalog::NodeSight;
 use catalog::actor::administrator;
+use catalog::{Node, NodeSight};
 use model::{DomainId, NodeId};
 use store::option_sets::OptionSetUse;
 use store::schedules::{OwnedBy, Schedule};
+use store::{Store, StoreError, nodes};
 use tonic::Request;
 use tonic::transport::server::UdsConnectInfo;
 
@@ -36,6 +37,24 @@ pub struct ScheduleSight(pub Vec<Schedule>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OptionSetSight(pub Vec<OptionSetUse>);
 
+/// The nodes that a call may be about. The service above notes them in a request: since its look,
+/// other nodes may have got their names. Without it, any node is right.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundNodes(pub BTreeSet<NodeId>);
+
+/// Finds the node `name`. One that is not among those that were `found` is unknown.
+pub(crate) fn find_node(
+    store: &Store,
+    name: &str,
+    found: Option<&FoundNodes>,
+) -> Result<Node, StoreError> {
+    let node = nodes::find(store, name)?;
+    match found.is_none_or(|FoundNodes(found)| found.contains(&node.id)) {
+        true => Ok(node),
+        false => Err(nodes::unknown(name)),
+    }
+}
+
 /// An administrator who changes a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Changer {
@@ -61,6 +80,11 @@ pub(crate) fn schedule_sight<T>(request: &Request<T>) -> Option<ScheduleSight> {
 
 /// Returns the option sets that the caller of a request sees, if there is a limit on them.
 pub(crate) fn option_set_sight<T>(request: &Request<T>) -> Option<OptionSetSight> {
+    request.extensions().get().cloned()
+}
+
+/// Returns the nodes that a request may be about, if there is a limit on them.
+pub(crate) fn found_nodes<T>(request: &Request<T>) -> Option<FoundNodes> {
     request.extensions().get().cloned()
 }
 

@@ -22,7 +22,8 @@ use wire::proto::{self, admin_server::Admin};
 
 use self::progress::report;
 use crate::actor::{
-    ReviewMark, actor, changer, numbering, option_set_sight, review_mark, schedule_sight, sight,
+    ReviewMark, actor, changer, found_nodes, numbering, option_set_sight, review_mark,
+    schedule_sight, sight,
 };
 use crate::edge::Edge;
 use crate::messages::pools::PoolRequest;
@@ -65,9 +66,11 @@ impl Admin for AdminApi {
         request: Request<proto::SetNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
         let (actor, numbering) = (actor(&request), numbering(&request));
+        let found = found_nodes(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.changing(move |_| nodes::set(&edge, request, (&actor, &numbering))).await
+        self.changing(move |_| nodes::set(&edge, request, found.as_ref(), (&actor, &numbering)))
+            .await
     }
 
     async fn remove_node(
@@ -75,9 +78,10 @@ impl Admin for AdminApi {
         request: Request<proto::RemoveNodeRequest>,
     ) -> Result<Response<proto::NodeInfo>, Status> {
         let (actor, numbering) = (actor(&request), numbering(&request));
+        let found = found_nodes(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::remove(&edge, &request, (&actor, &numbering)))
+        self.blocking(move |_| nodes::remove(&edge, &request, found.as_ref(), (&actor, &numbering)))
             .await
     }
 
@@ -86,9 +90,10 @@ impl Admin for AdminApi {
         request: Request<proto::RevokeNodeRequest>,
     ) -> Result<Response<proto::RevokeNodeReply>, Status> {
         let (actor, numbering) = (actor(&request), numbering(&request));
+        let found = found_nodes(&request);
         let request = request.into_inner();
         let edge = Arc::clone(&self.edge);
-        self.blocking(move |_| nodes::revoke(&edge, &request, (&actor, &numbering)))
+        self.blocking(move |_| nodes::revoke(&edge, &request, found.as_ref(), (&actor, &numbering)))
             .await
     }
 
@@ -670,9 +675,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::RunActionRequest>,
     ) -> Result<Response<proto::RunActionReply>, Status> {
-        let actor = actor(&request);
+        let (actor, found) = (actor(&request), found_nodes(&request));
         let request = request.into_inner();
-        self.changing(move |store| schedules::run(store, request, &actor)).await
+        self.changing(move |store| schedules::run(store, request, (found.as_ref(), &actor)))
+            .await
     }
 
     async fn scheduled_events(
@@ -699,9 +705,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ControlEventsRequest>,
     ) -> Result<Response<proto::ControlEventsReply>, Status> {
-        let actor = actor(&request);
+        let (actor, found) = (actor(&request), found_nodes(&request));
         let request = request.into_inner();
-        self.changing(move |store| schedules::control(store, &request, &actor)).await
+        self.changing(move |store| schedules::control(store, &request, (found.as_ref(), &actor)))
+            .await
     }
 
     type StatsStream = ReplyStream<proto::StatsReply>;

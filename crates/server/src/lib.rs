@@ -71,7 +71,7 @@ mod upkeep;
 mod usage;
 
 pub use activities::{Activity, ActivityKind};
-pub use actor::{Actor, OptionSetSight, ReviewMark, ScheduleSight, Sight};
+pub use actor::{Actor, FoundNodes, OptionSetSight, ReviewMark, ScheduleSight, Sight};
 pub use admin::keys::{EnrolmentKey, FoundKey, KeySight, NewEnrolmentKey};
 pub use authority::{AuthorityError, Identity};
 pub use guesses::Guesses;

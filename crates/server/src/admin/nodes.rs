@@ -9,7 +9,7 @@ use store::selection::VersionCondition;
 use store::{Store, StoreError};
 use wire::{TokenKind, proto};
 
-use crate::actor::Sight;
+use crate::actor::{FoundNodes, Sight, find_node};
 use crate::edge::Edge;
 use crate::messages;
 use crate::messages::portions::{Portion, Section};
@@ -110,6 +110,7 @@ fn secret(edge: &Edge, request: &proto::AddNodeRequest) -> Result<Option<[u8; 16
 pub(super) fn set(
     edge: &Edge,
     request: proto::SetNodeRequest,
+    found: Option<&FoundNodes>,
     (actor, numbering): (&str, &Numbering),
 ) -> Result<proto::NodeInfo, StoreError> {
     let order = NodeOrder {
@@ -125,8 +126,8 @@ pub(super) fn set(
         removed_labels: request.removed_labels,
         details: None,
     };
-    let found = nodes::find(&edge.store, &request.name)?;
-    let changed = edge.change_node(&found, &order, actor)?;
+    let node = find_node(&edge.store, &request.name, found)?;
+    let changed = edge.change_node(&node, &order, actor)?;
     Ok(messages::nodes::node(numbering, changed))
 }
 
@@ -134,10 +135,11 @@ pub(super) fn set(
 pub(super) fn remove(
     edge: &Edge,
     request: &proto::RemoveNodeRequest,
+    found: Option<&FoundNodes>,
     (actor, numbering): (&str, &Numbering),
 ) -> Result<proto::NodeInfo, StoreError> {
-    let found = nodes::find(&edge.store, &request.name)?;
-    let removed = edge.remove_node(&found, request.with_data, actor)?;
+    let node = find_node(&edge.store, &request.name, found)?;
+    let removed = edge.remove_node(&node, request.with_data, actor)?;
     Ok(messages::nodes::node(numbering, removed))
 }
 
@@ -145,9 +147,10 @@ pub(super) fn remove(
 pub(super) fn revoke(
     edge: &Edge,
     request: &proto::RevokeNodeRequest,
+    found: Option<&FoundNodes>,
     (actor, numbering): (&str, &Numbering),
 ) -> Result<proto::RevokeNodeReply, StoreError> {
-    let node = nodes::find(&edge.store, &request.name)?;
+    let node = find_node(&edge.store, &request.name, found)?;
     let revoked = edge.revoke_node(&node, actor)?;
     let node = messages::nodes::node(numbering, nodes::describe(&edge.store, node)?);
     Ok(proto::RevokeNodeReply { node: Some(node), certificates: revoked })

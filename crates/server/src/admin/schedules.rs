@@ -10,7 +10,7 @@ use store::schedules::{self, EventTarget, Schedule};
 use store::{Store, StoreError, domains, nodes};
 use wire::proto;
 
-use crate::actor::{Changer, ScheduleSight, Sight};
+use crate::actor::{Changer, FoundNodes, ScheduleSight, Sight, find_node};
 use crate::messages;
 use crate::messages::portions::{Portion, Section, number_key};
 use crate::messages::schedules::{self as forms, Names};
@@ -101,7 +101,7 @@ pub(super) fn follow(
     request: proto::FollowScheduleRequest,
     changer: &Changer,
 ) -> Result<proto::Schedule, StoreError> {
-    let followers = followers(store, request.followers)?;
+    let followers = followers(store, request.followers, None)?;
     let Changer { name: author, owned_by } = changer;
     let named = (request.name.as_str(), *owned_by);
     let schedule = match request.ends {
@@ -111,10 +111,14 @@ pub(super) fn follow(
     answer(store, schedule, author)
 }
 
-fn followers(store: &Store, messages: Vec<proto::Follower>) -> Result<Vec<Follower>, StoreError> {
+fn followers(
+    store: &Store,
+    messages: Vec<proto::Follower>,
+    found: Option<&FoundNodes>,
+) -> Result<Vec<Follower>, StoreError> {
     use proto::follower::Follower as Message;
     let parse = |message: proto::Follower| match message.follower {
-        Some(Message::Node(name)) => Ok(Follower::Node(nodes::find(store, &name)?.id)),
+        Some(Message::Node(name)) => Ok(Follower::Node(find_node(store, &name, found)?.id)),
         Some(Message::Label(label)) => {
             store::check_name(&label, "a label")?;
             Ok(Follower::Label(label))
@@ -132,10 +136,10 @@ fn followers(store: &Store, messages: Vec<proto::Follower>) -> Result<Vec<Follow
 pub(super) fn run(
     store: &Store,
     request: proto::RunActionRequest,
-    author: &str,
+    (found, author): (Option<&FoundNodes>, &str),
 ) -> Result<proto::RunActionReply, StoreError> {
     let definition = forms::definition(&request.definition)?;
-    let followers = followers(store, request.nodes)?;
+    let followers = followers(store, request.nodes, found)?;
     let labels = store.catalog.labels(None)?;
     let mut chosen: BTreeMap<NodeId, Node> = BTreeMap::new();
     for node in store.catalog.nodes()? {
@@ -278,10 +282,10 @@ pub(super) fn event_log(
 pub(super) fn control(
     store: &Store,
     request: &proto::ControlEventsRequest,
-    author: &str,
+    (found, author): (Option<&FoundNodes>, &str),
 ) -> Result<proto::ControlEventsReply, StoreError> {
     let node = match messages::name(&request.node) {
-        Some(name) => Some(nodes::find(store, name)?.id),
+        Some(name) => Some(find_node(store, name, found)?.id),
         None => None,
     };
     let target = EventTarget { schedule: request.schedule.clone(), node };
