@@ -54,16 +54,17 @@ async function begun(stage) {
   await page.route(tasks, (route) => route.fulfill({ json: { items } }));
   await stage.visit('/running', 'Running');
   await page.getByText('The server has begun no task yet.').waitFor();
-  const now = new Date().toISOString();
-  items = [{ number: 1, task: 'expire', due: now, started: now, is_cancelled: false, progress: { done: 3, total: 4, examined: 7 } }];
+  const started = new Date(Date.now() - 600_000).toISOString();
+  const progress = { done: 3, total: 4, bytes_done: 600_000_000, bytes: 800_000_000, failures: 0 };
+  items = [{ number: 1, task: 'drain', due: started, started, is_cancelled: false, progress }];
   const table = page.getByRole('table', { name: 'Tasks of the server' });
-  await table.getByText('75 %').waitFor();
+  await table.getByText(/75 % \u00b7 600 MB \u00b7 [\d.]+ [kM]B\/s \u00b7 3 min( \d+ s)? left/).waitFor();
   const asked = [];
   await page.route(/\/v1\/tasks\/1$/, (route) => {
     asked.push(route.request().method());
     return route.fulfill({ status: 204 });
   });
-  await table.getByRole('button', { name: 'Cancel Expire' }).click();
+  await table.getByRole('button', { name: 'Cancel Drain' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel the task' }).click();
   await page.getByText('The wish to cancel is noted.').waitFor();
   check(asked.join() === 'DELETE', 'the task is cancelled by a request');

@@ -19,12 +19,25 @@ export interface Progress {
   examined?: number;
 }
 
-/** Progress for a bar. Work of the server tells which part of a whole is done. */
-export function asProgress(told: unknown): Progress | undefined {
+/**
+ * Progress for a bar. Work of the server tells which part of a whole is done: its rate and the time
+ * that is left follow from the time since it was started.
+ */
+export function asProgress(told: unknown, started: string | null | undefined): Progress | undefined {
   if (!told || typeof told !== 'object') return undefined;
   const progress = told as Progress & { done?: number; total?: number; bytes_done?: number };
-  const share = progress.total ? Math.floor((100 * (progress.done ?? 0)) / progress.total) : undefined;
-  return { ...progress, percent: progress.percent ?? share, bytes: progress.bytes_done ?? progress.bytes };
+  const bytes = progress.bytes_done ?? progress.bytes;
+  const seconds = started ? (Date.now() - new Date(started).getTime()) / 1000 : 0;
+  if (!progress.total) return { ...progress, bytes };
+  const share = (progress.done ?? 0) / progress.total;
+  const hasMean = seconds >= 1;
+  return {
+    ...progress,
+    bytes,
+    percent: Math.floor(100 * share),
+    bytes_per_sec: hasMean && bytes !== undefined ? bytes / seconds : undefined,
+    seconds_left: hasMean && share > 0 ? (seconds * (1 - share)) / share : undefined,
+  };
 }
 
 export class Watch {
@@ -37,7 +50,7 @@ export class Watch {
   constructor(readonly number: number) {}
 
   get progress(): Progress | undefined {
-    return asProgress(this.event?.progress);
+    return asProgress(this.event?.progress, this.event?.started);
   }
 
   /** Begins to follow. Returns the end of that. */
