@@ -92,6 +92,12 @@ async function ofServer(stage) {
   const said = await page.getByRole('dialog').innerText();
   check(said.includes('does not begin'), `the question says that the work does not begin: ${said}`);
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel', exact: true }).click();
+  // Work of a node that pauses goes on after a question.
+  Object.assign(event, { node: 'web-1', state: 'in-progress', wish: 'pause' });
+  await stage.visit('/events/99', 'tidy at web-1');
+  await page.getByRole('button', { name: 'Resume' }).click();
+  check((await stage.agree('Resume')).includes('goes on'), 'the question says that the work goes on');
+  await stage.message('The wish to resume is noted.');
   await page.unroute(events);
 }
 
