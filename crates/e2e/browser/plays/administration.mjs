@@ -106,6 +106,13 @@ async function policies(stage) {
   await stage.message('It holds for nobody before the draft is activated.');
   await page.getByText('versions for 31 days').waitFor();
   await stage.quiet();
+  await page.getByRole('button', { name: 'Add a class' }).click();
+  await dialog.getByLabel('Name', { exact: true }).fill('SHORT');
+  await dialog.getByRole('button', { name: 'Put into the draft' }).click();
+  await page.getByRole('button', { name: 'Remove SHORT' }).click();
+  check((await stage.agree('Put into the draft')).includes('no longer has the class SHORT'), 'the question says what becomes of the class');
+  await page.getByRole('button', { name: 'Remove SHORT' }).waitFor({ state: 'detached' });
+  await stage.quiet();
   await page.getByRole('button', { name: 'Activate' }).click();
   await stage.agree('Activate');
   await stage.message('The draft is in force.');
