@@ -22,7 +22,7 @@ use wire::proto::{self, admin_server::Admin};
 
 use self::progress::report;
 use crate::actor::{
-    ReviewMark, actor, changer, found_nodes, numbering, option_set_sight, review_mark,
+    ReviewMark, actor, changer, find_node, found_nodes, numbering, option_set_sight, review_mark,
     schedule_sight, sight,
 };
 use crate::edge::Edge;
@@ -717,10 +717,13 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::StatsRequest>,
     ) -> Result<Response<Self::StatsStream>, Status> {
-        let store = Arc::clone(&self.edge.store);
+        let (store, found) = (Arc::clone(&self.edge.store), found_nodes(&request));
         let name = request.into_inner().node;
         Ok(Response::new(streaming(move |replies| {
-            let nodes = store::nodes::select(&store, messages::name(&name))?;
+            let nodes = match messages::name(&name) {
+                Some(name) => vec![find_node(&store, name, found.as_ref())?],
+                None => store.catalog.nodes()?,
+            };
             usage::send(&store, &nodes, replies)
         })))
     }
@@ -731,8 +734,11 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::NodeVersionsRequest>,
     ) -> Result<Response<Self::NodeVersionsStream>, Status> {
-        let (store, request) = (Arc::clone(&self.edge.store), request.into_inner());
-        Ok(Response::new(streaming(move |replies| nodes::versions(&store, &request, replies))))
+        let (store, found) = (Arc::clone(&self.edge.store), found_nodes(&request));
+        let request = request.into_inner();
+        Ok(Response::new(streaming(move |replies| {
+            nodes::versions(&store, &request, found.as_ref(), replies)
+        })))
     }
 
     type VolumeVersionsStream = ReplyStream<proto::VersionsReply>;
@@ -751,8 +757,10 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::NodeArchivesRequest>,
     ) -> Result<Response<proto::ArchivesReply>, Status> {
+        let found = found_nodes(&request);
         let request = request.into_inner();
-        self.blocking(move |store| nodes::archives(store, request)).await
+        self.blocking(move |store| nodes::archives(store, request, found.as_ref()))
+            .await
     }
 
     async fn finished_backups(

@@ -40,9 +40,10 @@ pub(super) fn portion(
 pub(super) fn versions(
     store: &Store,
     request: &proto::NodeVersionsRequest,
+    found: Option<&FoundNodes>,
     replies: &Replies<proto::VersionsReply>,
 ) -> Result<(), StoreError> {
-    let node = nodes::find(store, &request.node)?;
+    let node = find_node(store, &request.node, found)?;
     let condition = messages::selection::condition(None)?;
     let selection = request.selection.clone().unwrap_or_default();
     let reading = Reading::own(node);
@@ -67,8 +68,9 @@ pub(super) fn volume_versions(
 pub(super) fn archives(
     store: &Store,
     request: proto::NodeArchivesRequest,
+    found: Option<&FoundNodes>,
 ) -> Result<proto::ArchivesReply, StoreError> {
-    let node = nodes::find(store, &request.node)?;
+    let node = find_node(store, &request.node, found)?;
     sessions::archives(store, &node, request.portion)
 }
 
