@@ -113,7 +113,8 @@ struct Counters {
     stolen_ticks: u64,
     /// Number of times that a processor slowed down because it was hot.
     hot: u64,
-    /// Time in which the control group, or one around it, had used up its share, in microseconds.
+    /// Times in which the control group and those around it had used up their shares, added up, in
+    /// microseconds.
     held_back_micros: u64,
 }
 
@@ -129,8 +130,8 @@ impl Counters {
             ticks,
             stolen_ticks,
             hot: hot_count(),
-            // Groups that have a limit each are held back at the same time.
-            held_back_micros: held_back.max().unwrap_or(0),
+            // The largest counter may be that of a group whose limit is not reached now.
+            held_back_micros: held_back.sum(),
         }
     }
 }
