@@ -78,11 +78,16 @@ fn per_sec(count: u64, secs: f64) -> f64 {
 
 /// Returns the type of the file system that holds `directory`, as the kernel calls it.
 fn file_system(directory: &Path) -> Option<String> {
+    let root = mount_point(directory)?;
+    sys::mount::filesystem_type(&root).ok()?
+}
+
+/// Returns the mount point of the file system that holds `directory`.
+fn mount_point(directory: &Path) -> Option<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt as _;
     // The slash follows a symbolic link.
     let directory = [directory.as_os_str().as_bytes(), b"/"].concat();
-    let (root, _) = sys::mount::filespace_root(&directory).ok()?;
-    sys::mount::filesystem_type(&root).ok()?
+    sys::mount::filespace_root(&directory).ok().map(|(root, _)| root)
 }
 
 fn open(directory: &Path) -> std::io::Result<sys::Dir> {

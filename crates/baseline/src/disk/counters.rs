@@ -20,9 +20,7 @@ impl Device {
     /// Returns the device of a file system whose number is not that of its device, as of btrfs;
     /// `None` if it has several.
     fn of_mount(path: &Path) -> Option<Self> {
-        // The slash follows a symbolic link.
-        let path = [path.as_os_str().as_bytes(), b"/"].concat();
-        let (root, _) = sys::mount::filespace_root(&path).ok()?;
+        let root = crate::mount_point(path)?;
         let mounted = sys::mount::mounted(&root).ok()??;
         let source = Path::new(OsStr::from_bytes(&mounted.source));
         // Other sources may be paths that make the kernel ask another machine.
