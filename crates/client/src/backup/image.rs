@@ -55,6 +55,7 @@ const READERS_MIN: usize = 4;
 /// Length of the pieces in which the readers take a part, so that they read near each other and end
 /// together. A multiple of the lengths of chunks.
 const PIECE_BYTES: u64 = 8 << 20;
+const _: () = assert!(PIECE_BYTES.is_multiple_of(model::CHUNK_BYTES_MAX as u64));
 /// Maximum time that a reader which keeps to a rate sleeps before it looks whether the backup ends.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -234,6 +235,18 @@ struct OpenPart {
     /// Pieces that were read, by their offsets.
     pieces: BTreeMap<u64, ReadPart>,
     missing_bytes: u64,
+}
+
+impl OpenPart {
+    /// Returns what was found in the part, of which all pieces were read.
+    fn joined(self) -> ReadPart {
+        let mut whole = ReadPart { content: Content::default(), errors: Errors::default() };
+        for piece in self.pieces.into_values() {
+            whole.content.append(piece.content);
+            whole.errors.extend(piece.errors);
+        }
+        whole
+    }
 }
 
 impl OpenParts {
@@ -458,12 +471,9 @@ impl<'a> ImageRun<'a> {
     ) -> Result<(), ClientError> {
         let read = self.read(assembler, reader, piece.clone())?;
         let whole = self.open.lock().add(number, &piece, read);
-        let Some(OpenPart { stored, pieces, .. }) = whole else { return Ok(()) };
-        let (mut content, mut errors) = (Content::default(), Errors::default());
-        for piece in pieces.into_values() {
-            content.append(piece.content);
-            errors.extend(piece.errors);
-        }
+        let Some(part) = whole else { return Ok(()) };
+        let stored = part.stored;
+        let ReadPart { content, errors } = part.joined();
         let is_known = stored == Some(content.digest());
         let mut findings = findings.lock();
         findings.data_bytes += content.data_bytes;
@@ -784,8 +794,7 @@ mod tests {
         assert!(open.add(4, &pieces[2].1, read(&[chunk])).is_none());
         assert!(open.add(4, &pieces[0].1, read(&[chunk, hole(5)])).is_none());
         let part = open.add(4, &pieces[1].1, read(&[hole(7), chunk])).expect("it is whole");
-        let mut content = Content::default();
-        part.pieces.into_values().for_each(|piece| content.append(piece.content));
+        let content = part.joined().content;
         let parts = vec![chunk, hole(12), chunk, chunk];
         assert_eq!(content, Content { parts, data_bytes: 3 });
     }
