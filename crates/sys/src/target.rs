@@ -258,17 +258,14 @@ impl Dir {
     /// Makes the directory `name`, which only its owner may use, or opens an existing directory.
     /// Anything else of that name, a symbolic link to a directory included, is `NotADirectory`.
     pub fn make_dir(&self, name: &[u8]) -> io::Result<Self> {
-        self.make_dir_of_mode(name, Mode::RWXU)
+        let _is_new = self.add_dir(name, false)?;
+        self.open_dir(name)
     }
 
     /// Makes or opens a directory like [`Self::make_dir`]. It gets its attributes later: until then
     /// [`Self::is_unfinished`] is true.
     pub fn make_unfinished_dir(&self, name: &[u8]) -> io::Result<Self> {
-        self.make_dir_of_mode(name, MODE_UNFINISHED)
-    }
-
-    fn make_dir_of_mode(&self, name: &[u8], mode: Mode) -> io::Result<Self> {
-        let _is_new = self.add_dir_of_mode(name, mode)?;
+        let _is_new = self.add_dir(name, true)?;
         self.open_dir(name)
     }
 
@@ -276,10 +273,7 @@ impl Dir {
     /// as [`Self::make_dir`] does, but does not open it. Returns false if any object, a socket too,
     /// has the name already.
     pub fn add_dir(&self, name: &[u8], is_unfinished: bool) -> io::Result<bool> {
-        self.add_dir_of_mode(name, if is_unfinished { MODE_UNFINISHED } else { Mode::RWXU })
-    }
-
-    fn add_dir_of_mode(&self, name: &[u8], mode: Mode) -> io::Result<bool> {
+        let mode = if is_unfinished { MODE_UNFINISHED } else { Mode::RWXU };
         match rustix::fs::mkdirat(self, single(name)?, mode) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
