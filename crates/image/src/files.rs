@@ -306,7 +306,7 @@ impl<'a> Extraction<'a> {
     ) -> io::Result<()> {
         let source = dir.open_file(name)?;
         let attributes = source.attributes()?;
-        let mut new = NewFile::create(target, name)?;
+        let mut new = NewFile::create_with_mode(target, name, found.stat.mode)?;
         let _later = new.prepare(&attributes);
         self.buffer.resize(READ_BYTES, 0);
         new.copy_from(&source, found, &mut self.buffer)?;
