@@ -11,7 +11,8 @@
 //! 2. A node that fails is counted and named, and the other nodes continue. After any failure the
 //!    bench fails, but writes its page first.
 //! 3. If many first backups run at once, one node backs up alone before them. It shows whether the
-//!    memory is enough for all clients.
+//!    memory is enough for all clients. Its failure ends the bench without a page, and the figures
+//!    are without it.
 
 mod muster;
 mod text;
