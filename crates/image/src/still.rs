@@ -60,10 +60,11 @@ pub(crate) struct Freeze {
 }
 
 impl Freeze {
-    /// Runs the freezing command, if there is one.
+    /// Runs the freezing command, if there is one. Without it, the thawing command only marks the
+    /// end: nothing is held still.
     pub(crate) fn begin(path: &Path, commands: &FreezeCommands) -> Result<Self, ImageError> {
         let Some(freeze) = &commands.freeze else {
-            return Ok(Self { thaw: None, is_frozen: false });
+            return Ok(Self { thaw: commands.thaw.clone(), is_frozen: false });
         };
         let reason = match shell(freeze) {
             Ok(true) => {
@@ -349,5 +350,12 @@ mod tests {
         let error = Still::file(&path, StillnessChoice::Off, &commands).map(|_| ());
         assert!(error.expect_err("refused").to_string().contains("'exit 3' has failed"));
         assert_eq!(said(), "freeze\nthaw\nfreeze\nthaw\nthaw\n");
+        std::fs::remove_file(&state).expect("removed");
+        let commands = FreezeCommands { freeze: None, thaw: write("thaw") };
+        let still = Still::file(&path, StillnessChoice::Off, &commands).expect("a source");
+        let has_run = state.try_exists().expect("known");
+        assert_eq!((still.stillness, has_run), (None, false));
+        assert!(still.end(true).is_empty());
+        assert_eq!(said(), "thaw\n");
     }
 }

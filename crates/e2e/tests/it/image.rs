@@ -404,13 +404,15 @@ fn what_has_no_image_is_refused_and_the_others_are_made() {
     let report = image(&scene, &freeze, &disk).expect(&[0]).json();
     assert_eq!(report["state"], "frozen");
     assert_eq!(fs::read_to_string(&state).unwrap(), "on\noff\n");
-    image(&scene, &["backup", "--thaw", "true"], &disk)
-        .expect(&[12])
-        .says("--freeze");
+    // Without --freeze, nothing was held still.
+    let only_after = ["backup", "--snapshot", "off", "--thaw", &note("after")];
+    let report = image(&scene, &only_after, &disk).expect(&[0]).json();
+    assert_ne!(report["state"], "frozen");
+    assert_eq!(fs::read_to_string(&state).unwrap(), "on\noff\nafter\n");
     image(&scene, &["backup", "--freeze", "exit 3"], &disk)
         .expect(&[12])
         .says("exit 3");
-    assert_eq!(image(&scene, &["list"], &disk).expect(&[0]).json_lines().len(), 2);
+    assert_eq!(image(&scene, &["list"], &disk).expect(&[0]).json_lines().len(), 3);
 }
 
 /// A damaged chunk cost the whole part that it was in, and a device kept there what it had before.

@@ -149,10 +149,8 @@ pub(super) fn check_all(work: Work, options: &[String], object_count: usize) -> 
     if has("--keep-snapshot") && options.iter().any(is_without) {
         return Err("the option --keep-snapshot needs a snapshot of LVM".to_owned());
     }
-    if has("--thaw") && !has("--freeze") {
-        return Err("the option --thaw needs --freeze".to_owned());
-    }
-    let of_one = ["--name", "--freeze"].into_iter().find(|name| has(name) && object_count > 1);
+    let of_one = ["--name", "--freeze", "--thaw"];
+    let of_one = of_one.into_iter().find(|name| has(name) && object_count > 1);
     of_one.map_or(Ok(()), |name| Err(format!("the option {name} is for one disk")))
 }
 
@@ -290,7 +288,7 @@ mod tests {
             (Work::Restore, ["--inactive", "--inactive"], "--inactive is given more than once"),
             (Work::Full, ["--confirm", "--confirm-expire"], "--confirm is given more than once"),
             (Work::Restore, ["--to=/a", "--stubs-from=1M"], "exclude each other"),
-            (Work::Image, ["--thaw=true", "--skip-errors"], "--thaw needs --freeze"),
+            (Work::Image, ["--thaw=true", "--skip-errors"], "--thaw is for one disk"),
             (Work::Image, ["--keep-snapshot", "--snapshot=off"], "needs a snapshot of LVM"),
             (Work::Image, ["--name=a", "--skip-errors"], "--name is for one disk"),
             (Work::Image, ["--freeze=a", "--thaw=b"], "--freeze is for one disk"),
@@ -301,6 +299,7 @@ mod tests {
         for (work, options) in [
             (Work::Full, ["--exclude=*.o", "--exclude=*.a"]),
             (Work::Image, ["--thaw=a", "--freeze=b"]),
+            (Work::Image, ["--thaw=a", "--skip-errors"]),
             (Work::Image, ["--name=a", "--skip-errors"]),
             (Work::Restore, ["--to=/a", "--at=2w"]),
         ] {

@@ -120,6 +120,13 @@ fn commands_run_around_the_image_of_each_disk() {
     let options = ["-snapshotproviderimage=none", &before, &after];
     site.dsmc(&[&["backup", "image", one, two][..], &options].concat()).expect(&[0]);
     assert_eq!(fs::read_to_string(&log).unwrap(), "on\noff\non\noff\n");
+    // A command after the snapshot needs none before it.
+    fs::remove_file(&log).unwrap();
+    let options = ["-snapshotproviderimage=none", &after];
+    site.dsmc(&[&["backup", "image", one][..], &options].concat()).expect(&[0]);
+    assert_eq!(fs::read_to_string(&log).unwrap(), "off\n");
+    site.dsmc(&[&["backup", "image", one, two][..], &options].concat()).expect(&[0]);
+    assert_eq!(fs::read_to_string(&log).unwrap(), "off\noff\noff\n");
 }
 
 /// Runs `dsmc` with the answer of a person.

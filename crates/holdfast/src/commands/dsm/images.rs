@@ -34,8 +34,9 @@ pub(super) fn back_up(session: &mut Session<'_>) -> Result<u8, CommandError> {
         return Err(CommandError::new("ANS1089E name a disk, or give DOMAIN.IMAGE"));
     }
     joining::connect(session)?;
-    // A command before the snapshot holds one disk still.
-    let has_command = session.options().has("PRESNAPSHOTCMD");
+    // The commands around a snapshot are for one disk.
+    let options = session.options();
+    let has_command = options.has("PRESNAPSHOTCMD") || options.has("POSTSNAPSHOTCMD");
     if !has_command || disks.len() == 1 {
         return back_up_together(session, &disks);
     }

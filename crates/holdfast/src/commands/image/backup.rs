@@ -139,7 +139,7 @@ fn settled(args: Args, standing: &Standing) -> Result<Args, CommandError> {
     // Commands of the node's settings are for one disk, as those of the command line are.
     let is_alone = args.sources.len() == 1;
     let freeze = text("freeze", args.freeze)?.filter(|_| is_alone);
-    let thaw = text("thaw", args.thaw)?.filter(|_| freeze.is_some());
+    let thaw = text("thaw", args.thaw)?.filter(|_| is_alone);
     let snapshot = settings::text(standing, "image-snapshot", args.snapshot, snapshot)?;
     check_kept(args.keep_snapshot, snapshot)?;
     Ok(Args {
@@ -159,12 +159,10 @@ fn check(args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage("--name names the image of one source", COMMAND));
     }
     check_kept(args.keep_snapshot, args.snapshot)?;
-    if args.thaw.is_some() && args.freeze.is_none() {
-        return Err(CommandError::usage("--thaw needs --freeze", COMMAND));
-    }
-    if args.freeze.is_some() && args.sources.len() > 1 {
+    let has_command = args.freeze.is_some() || args.thaw.is_some();
+    if has_command && args.sources.len() > 1 {
         // The first source to end would thaw the others.
-        return Err(CommandError::usage("--freeze holds one source still", COMMAND));
+        return Err(CommandError::usage("--freeze and --thaw are for one source", COMMAND));
     }
     Ok(())
 }
