@@ -475,20 +475,15 @@ fn update_volume(request: &Request) -> Result<Plan, Message> {
 
 fn label(request: &Request) -> Result<Plan, Message> {
     let library = request.required("library_name");
-    let mut volumes: Vec<String> = request.list("VOLList").to_vec();
-    volumes.extend(request.text("volume_name").map(str::to_owned));
+    let is_at_entry = request.text("SEARCH") == Some("BULK");
+    let volumes = if is_at_entry { barcodes(request) } else { named_volumes(request) };
     let overwrites = request.is_yes("OVERWRITE");
     if overwrites && volumes.is_empty() {
         let name = request.command.name();
         let text = format!("{name}: Volumes are overwritten only by name; give VOLLIST.");
         return Err(Message::refusal("ANR2022E", ReturnCode::Syntax, text));
     }
-    let mut lines = Vec::new();
-    if request.text("SEARCH") == Some("BULK") {
-        let text = format!("The volumes at the entry of library {library} are checked in.");
-        let done = Message::done("ANR8427I", text);
-        lines.push(Line::admin(["library", "checkin", &library], done));
-    }
+    let mut lines = if is_at_entry { entry_lines(&library, &volumes) } else { Vec::new() };
     let done = Message::done("ANR8810I", format!("Volumes of library {library} labeled."));
     let mut line = Line::admin(["volume", "label", &library], done);
     line.words.extend(volumes);
@@ -496,32 +491,50 @@ fn label(request: &Request) -> Result<Plan, Message> {
     Ok(Plan::Lines(lines))
 }
 
+/// Returns the volumes that the request names.
+fn named_volumes(request: &Request) -> Vec<String> {
+    let listed = request.list("VOLList").iter().map(String::as_str);
+    listed.chain(request.text("volume_name")).map(str::to_owned).collect()
+}
+
+/// Returns the volumes that the request names, with the capital letters of barcodes.
+fn barcodes(request: &Request) -> Vec<String> {
+    named_volumes(request).iter().map(|volume| volume.to_uppercase()).collect()
+}
+
+/// Makes the lines that check in volumes at the entry of a library: all, if none is named.
+fn entry_lines(library: &str, volumes: &[String]) -> Vec<Line> {
+    if volumes.is_empty() {
+        let text = format!("The volumes at the entry of library {library} are checked in.");
+        let done = Message::done("ANR8427I", text);
+        return vec![Line::admin(["library", "checkin", library], done)];
+    }
+    let line = |volume: &String| {
+        let text = format!("Volume {volume} is checked in to library {library}.");
+        let done = Message::done("ANR8427I", text);
+        Line::admin(["library", "checkin", library, volume], done)
+    };
+    volumes.iter().map(line).collect()
+}
+
 /// Plans CHECKIN: volumes by name, or all at the entry, or all in slots.
 fn check_in(request: &Request) -> Result<Plan, Message> {
     let (library, command) = (request.required("library_name"), request.command.name());
-    let mut volumes: Vec<String> = request.list("VOLList").to_vec();
-    volumes.extend(request.text("volume_name").map(str::to_owned));
-    let of_all = |verb: &str, place: &str| {
-        let text = format!("The volumes {place} of library {library} are checked in.");
-        Line::admin(["library", verb, &library], Message::done("ANR8427I", text)).plan()
-    };
+    let volumes = barcodes(request);
     match (request.text("SEARCH"), volumes.is_empty()) {
-        (Some("YES"), true) => Ok(of_all("scan", "in the slots")),
+        (Some("YES"), true) => {
+            let text = format!("The volumes in the slots of library {library} are checked in.");
+            let done = Message::done("ANR8427I", text);
+            Ok(Line::admin(["library", "scan", &library], done).plan())
+        }
         (Some("YES"), false) => {
             let reason = "it is for all volumes in slots; a volume by name is taken from the entry";
             Err(Message::refused_parameter(&command, "SEARCH=YES", reason))
         }
-        (Some("BULK"), true) => Ok(of_all("checkin", "at the entry")),
-        (_, true) => Err(Message::missing_parameter(&command, "VOLUME_NAME, or SEARCH=BULK")),
-        (_, false) => {
-            let line = |volume: &String| {
-                let volume = volume.to_uppercase();
-                let text = format!("Volume {volume} is checked in to library {library}.");
-                let done = Message::done("ANR8427I", text);
-                Line::admin(["library", "checkin", &library, &volume], done)
-            };
-            Ok(Plan::Lines(volumes.iter().map(line).collect()))
+        (None | Some("NO"), true) => {
+            Err(Message::missing_parameter(&command, "VOLUME_NAME, or SEARCH=BULK"))
         }
+        _ => Ok(Plan::Lines(entry_lines(&library, &volumes))),
     }
 }
 

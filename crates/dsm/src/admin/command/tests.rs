@@ -373,6 +373,12 @@ fn storage_is_tended() {
          admin volume label lib | ANR8810I Volumes of library lib labeled.",
     );
     check(
+        "label libv lib a1 search=bulk voll=a2",
+        "admin library checkin lib A2 | ANR8427I Volume A2 is checked in to library lib.\n\
+         admin library checkin lib A1 | ANR8427I Volume A1 is checked in to library lib.\n\
+         admin volume label lib A2 A1 | ANR8810I Volumes of library lib labeled.",
+    );
+    check(
         "checko libv lib v00002 rem=bulk",
         "admin library checkout lib V00002 | ANR8438I Volume V00002 checked out of library lib.",
     );
