@@ -18,7 +18,7 @@ use crate::scene::Scene;
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs `dsmadmc` at the server of the scene, with only the answers.
-fn dsmadmc(server: &Server, words: &[&str]) -> Outcome {
+pub(crate) fn dsmadmc(server: &Server, words: &[&str]) -> Outcome {
     let folder = format!("-se={}", server.dir().display());
     let common = ["dsmadmc", "-id=admin", "-password=secret", "-dataonly=yes", "-noconfirm"];
     let words = common.iter().copied().chain([folder.as_str()]).chain(words.iter().copied());
@@ -272,6 +272,7 @@ fn refusals_have_tsm_s_numbers_and_return_codes() {
     let refused = |command: &str, code, text: &str| refused(&scene.server, command, code, text);
     refused("q pr", 11, "ANR0944E QUERY PROCESS: No active processes found.");
     refused("cancel session all", 11, "there is no session under way");
+    refused("cancel request all", 11, "no request waits for a volume");
     refused("select 1 from backups where node_name='NOBODY'", 11, "there is no node NOBODY");
     refused("delete from nodes", 2, "ANR2000E");
     refused("select x from nodes", 3, "ANR2940E SELECT: There is no column X.");

@@ -59,6 +59,8 @@ pub enum Work {
     CancelProcess {
         number: u64,
     },
+    /// Cancels all requests for packs on volumes.
+    CancelRequests,
     /// Removes filespaces of a node with their backups.
     RemoveFilespaces {
         node: String,

@@ -336,13 +336,9 @@ pub(super) static COMMANDS: &[Command] = &[
     command(
         "CANcel",
         "REQuest",
-        &[need("request_number", ValueKind::Number)],
-        |request| {
-            let number = request.required("request_number");
-            let done = Message::done("ANR8348I", format!("Request {number} canceled."));
-            Ok(Line::admin(["queue", "cancel", &number], done).plan())
-        },
-        "`admin queue cancel`",
+        &[need("request_number", ValueKind::Text)],
+        cancel_requests,
+        "`admin queue cancel`; ALL stands for the requests that wait",
     ),
     Command {
         question: "Do you want to stop the server? Backups under way wait, and go on after it \
@@ -386,16 +382,31 @@ pub(super) static COMMANDS: &[Command] = &[
     program("ITEMCommit", &[], Program::Commit, "nothing: each command is a transaction"),
 ];
 
-fn cancel_sessions(request: &Request) -> Result<Plan, Message> {
-    let given = request.required("session_number");
+/// Returns the number that a parameter has, or `None` for ALL.
+fn number_or_all(request: &Request, name: &str) -> Result<Option<u64>, Message> {
+    let given = request.required(name);
     if stands_for(&given, "ALl") {
-        return Ok(Plan::Work(Work::CancelSessions));
+        return Ok(None);
     }
-    let number = given.parse().map_err(|_| {
-        let command = request.command.name();
-        Message::invalid_value(&command, "SESSION_NUMBER", &given, "a whole number, or ALL")
-    })?;
-    Ok(Plan::Work(Work::CancelSession { number }))
+    given.parse().map(Some).map_err(|_| {
+        let (command, name) = (request.command.name(), name.to_uppercase());
+        Message::invalid_value(&command, &name, &given, "a whole number, or ALL")
+    })
+}
+
+fn cancel_sessions(request: &Request) -> Result<Plan, Message> {
+    Ok(Plan::Work(match number_or_all(request, "session_number")? {
+        Some(number) => Work::CancelSession { number },
+        None => Work::CancelSessions,
+    }))
+}
+
+fn cancel_requests(request: &Request) -> Result<Plan, Message> {
+    let Some(number) = number_or_all(request, "request_number")? else {
+        return Ok(Plan::Work(Work::CancelRequests));
+    };
+    let done = Message::done("ANR8348I", format!("Request {number} canceled."));
+    Ok(Line::admin(["queue", "cancel", &number.to_string()], done).plan())
 }
 
 fn expire(request: &Request) -> Result<Plan, Message> {

@@ -390,6 +390,12 @@ fn storage_is_tended() {
          (3)",
     );
     check("can req 3", "admin queue cancel 3 | ANR8348I Request 3 canceled.");
+    check("can req all", "CancelRequests");
+    check(
+        "can req x",
+        "ANR2021E CANCEL REQUEST: x is no value of REQUEST_NUMBER; give a whole number, or ALL. \
+         (3)",
+    );
     check("halt", "Halt");
 }
 

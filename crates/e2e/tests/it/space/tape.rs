@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt as _;
 
 use super::*;
+use crate::administration_from_tsm::dsmadmc;
 
 const FILES: usize = 24;
 const FILE_BYTES: usize = 300_000;
@@ -224,6 +225,35 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     space.wait_for("the end of the queue", || queue().is_empty());
     assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
     assert_eq!(fs::read(&files[0].0).unwrap(), files[0].1);
+}
+
+#[test]
+fn all_who_wait_for_a_volume_are_sent_away() {
+    let Some((mut space, files)) = Space::on_volumes() else { return };
+    space.scene.configure("stage_bytes", 0);
+    space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    let Some(held) = leases::Lease::take("read", &space.volume_files()) else { return };
+    let recall = |(path, _): &(PathBuf, Vec<u8>)| {
+        space.node().spawn(&["hsm", "recall", path.to_str().unwrap(), "--json"])
+    };
+    let server = &space.scene.server;
+    let is_waiting = || !server.try_admin(&["queue"]).expect(&[0]).json_lines().is_empty();
+    let first = recall(&files[0]);
+    space.wait_for("the queue", is_waiting);
+    // The only mount is in use.
+    let second = recall(&files[1]);
+    for _ in 0..600 {
+        drop(dsmadmc(server, &["cancel request all"]).expect(&[0, 11]));
+        if second.ends_within(Duration::from_millis(100)) {
+            break;
+        }
+    }
+    assert!(second.ends_within(Duration::ZERO), "the second recall should end");
+    let rows = second.wait().expect(&[4]).json_lines();
+    assert!(rows[0]["error"].as_str().unwrap().contains("cancelled"), "{rows:?}");
+    drop(held);
+    // Its pack may have been on the way already.
+    first.wait().expect(&[0, 4]);
 }
 
 #[test]

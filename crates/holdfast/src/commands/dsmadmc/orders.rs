@@ -86,6 +86,7 @@ pub(super) fn work(work: &Work, command: &str, link: &mut Link) -> Result<Messag
         Work::CancelSession { number } => cancel(&mut link.admin, *number, true),
         Work::CancelSessions => cancel_all(&mut link.admin),
         Work::CancelProcess { number } => cancel(&mut link.admin, *number, false),
+        Work::CancelRequests => cancel_requests(&mut link.admin),
         Work::RemoveFilespaces { node, names, are_numbers } => {
             return remove_filespaces(node, names, *are_numbers, command, link);
         }
@@ -280,6 +281,26 @@ fn cancel_all(admin: &mut Admin) -> Result<Message, CommandError> {
         count => format!("Canceling {count} sessions."),
     };
     Ok(Message::done("ANR0490I", text))
+}
+
+/// Cancels all requests for packs on volumes.
+fn cancel_requests(admin: &mut Admin) -> Result<Message, CommandError> {
+    let waiting = admin.tape_queue(None)?;
+    for request in &waiting {
+        match admin.tape_queue(Some(request.number)) {
+            // It has ended meanwhile.
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            done => {
+                done?;
+            }
+        }
+    }
+    let text = match waiting.len() {
+        0 => return Err(missing("no request waits for a volume")),
+        1 => "1 request canceled.".to_owned(),
+        count => format!("{count} requests canceled."),
+    };
+    Ok(Message::done("ANR8348I", text))
 }
 
 fn reclaim(
