@@ -6,12 +6,14 @@
 use super::table::Action;
 
 /// Queries and commands that take the versions of one point in time.
-const OF_A_MOMENT: &[Action] = &[Action::QueryBackup, Action::Restore, Action::RestoreImage];
+const OF_A_MOMENT: &[Action] =
+    &[Action::QueryBackup, Action::QueryImage, Action::Restore, Action::RestoreImage];
 
 /// Commands that take the versions or archives of a range of times.
 const OF_A_RANGE: &[Action] = &[
     Action::QueryBackup,
     Action::QueryArchive,
+    Action::QueryImage,
     Action::Restore,
     Action::Retrieve,
     Action::DeleteArchive,

@@ -412,6 +412,8 @@ mod tests {
         check("del ba /a -filesonly -deltype=all", "delete backup /a -FILESONLY= -DELTYPE=all");
         check("ar /a -filesonly -deletefiles", "archive /a -FILESONLY= -DELETEFILES=");
         check("rest /a -pick -ina", "restore /a -PICK= -INACTIVE=");
+        check("q im /a -pitd=2026-11-03", "query image /a -PITDATE=2026-11-03");
+        check("q im /a -fromd=2026-11-03", "query image /a -FROMDATE=2026-11-03");
         check("ret /a -pick", "retrieve /a -PICK=");
         check("del ar /a -pick", "delete archive /a -PICK=");
     }

@@ -104,6 +104,36 @@ fn a_deletion_of_images_takes_those_of_its_type() {
     site.dsmc(&["q", "image", path]).expect(&[8]);
 }
 
+#[test]
+fn images_are_shown_as_of_a_moment_and_of_a_range() {
+    let site = Site::new(0);
+    let disk = site.scene.scratch.join("disk");
+    let path = disk.to_str().unwrap();
+    let back_up = |bytes: usize| {
+        fs::write(&disk, vec![7; bytes]).unwrap();
+        site.dsmc(&["backup", "image", path]).expect(&[0]);
+    };
+    back_up(100_000);
+    back_up(200_000);
+    let (date, time) = date_and_time(&clock::divide());
+    back_up(300_000);
+    let sizes = |choice: &[&str]| {
+        let words = [&["q", "image", path, "-json"][..], choice].concat();
+        let rows = site.dsmc(&words).expect(&[0]).json_lines();
+        rows.iter().map(|row| row["bytes"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let at = [format!("-pitdate={date}"), format!("-pittime={time}")];
+    let [at_date, at_time] = at.each_ref().map(String::as_str);
+    assert_eq!(sizes(&[at_date, at_time]), [200_000]);
+    assert_eq!(sizes(&[at_date, at_time, "-inactive"]), [200_000, 100_000]);
+    let (todate, totime) = (format!("-todate={date}"), format!("-totime={time}"));
+    assert_eq!(sizes(&["-inactive", &todate, &totime]), [200_000, 100_000]);
+    assert_eq!(sizes(&["-fromdate=2001-01-01"]), [300_000]);
+    site.dsmc(&["q", "image", path, "-pitdate=2001-01-01"])
+        .expect(&[8])
+        .says("ANS1092W");
+}
+
 /// The commands ran for no disk if there were several.
 #[test]
 fn commands_run_around_the_image_of_each_disk() {

@@ -247,10 +247,17 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
 
 fn images(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
     let mut images = client.images(session.command.operands.first().map(Vec::as_slice))?;
-    let all = session.command.has("INACTIVE");
-    images.retain(|image| all || image.replaced.is_none());
+    let (all, filter) = (session.command.has("INACTIVE"), Filter::of(session)?);
+    images.retain(|image| {
+        let is_newest = match filter.which.at {
+            Some(at) if image.taken > at => return false,
+            Some(at) => image.replaced.is_none_or(|replaced| replaced > at),
+            None => image.replaced.is_none(),
+        };
+        (all || is_newest) && filter.range.has(clock::moment(image.taken))
+    });
     if images.is_empty() {
-        session.complain("ANS1092W No image is stored, or none of this name");
+        session.complain("ANS1092W No image is stored, or none of this name or these times");
         return Ok(WARNED);
     }
     if session.is_json() {
