@@ -127,25 +127,31 @@ fn backup(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError
     let (descends, only_sum) = (session.descends(), session.command.has("QUERYSUMMARY"));
     let has_details = session.command.has("DETAIL");
     let (mut summary, mut is_found) = (Summary::default(), vec![false; specs.len()]);
-    for (spec, is_found) in specs.iter().zip(&mut is_found) {
-        stored::select(client, spec, descends, &filter, &mut |object| {
-            *is_found = true;
-            if summary.objects == 0 && !only_sum {
-                session.say_all(backup_heading());
+    let is_listed = session.options().has("FILELIST") && !descends;
+    let mut show = |index: usize, object: StoredObject| {
+        is_found[index] = true;
+        if summary.objects == 0 && !only_sum {
+            session.say_all(backup_heading());
+        }
+        summary.add(&object);
+        if session.is_json() {
+            session.context.output.json(&VersionDocument::new(&object));
+        } else if !only_sum {
+            let path = shown_path(&object);
+            let line = backup_line(&object.shown(&path), session.forms);
+            session.say(&line);
+            if has_details {
+                session.say(&detail_line(&object.details(), session.forms));
             }
-            summary.add(&object);
-            if session.is_json() {
-                session.context.output.json(&VersionDocument::new(&object));
-            } else if !only_sum {
-                let path = shown_path(&object);
-                let line = backup_line(&object.shown(&path), session.forms);
-                session.say(&line);
-                if has_details {
-                    session.say(&detail_line(&object.details(), session.forms));
-                }
-            }
-            session.context.output.is_open()
-        })?;
+        }
+        session.context.output.is_open()
+    };
+    if is_listed {
+        stored::select_in_order(client, &specs, &filter, &mut show)?;
+    } else {
+        for (index, spec) in specs.iter().enumerate() {
+            stored::select(client, spec, descends, &filter, &mut |object| show(index, object))?;
+        }
     }
     let inactive = if filter.all_versions { " -inactive" } else { "" };
     for operand in stored::elsewhere_of(session, client, &specs, &filter) {

@@ -214,6 +214,30 @@ pub(super) fn select_each(
     Ok(())
 }
 
+/// Calls `visit` for each version under the names of a list, in the order of the list, with the
+/// index of the name, until it returns false. Many names of one directory are looked up together.
+pub(super) fn select_in_order(
+    client: &Client,
+    specs: &[Spec],
+    filter: &Filter,
+    visit: &mut dyn FnMut(usize, StoredObject) -> bool,
+) -> Result<(), CommandError> {
+    let names: Vec<(usize, &Spec)> = specs.iter().enumerate().collect();
+    let mut found: BTreeMap<usize, Vec<StoredObject>> = BTreeMap::new();
+    select_each(client, &names, false, filter, &mut |index, object| {
+        found.entry(index).or_default().push(object);
+        true
+    })?;
+    for (index, objects) in found {
+        for object in objects {
+            if !visit(index, object) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Calls `visit` for each version under names of one directory, which is listed once. Returns the
 /// indexes of the names that it has.
 fn select_together(
