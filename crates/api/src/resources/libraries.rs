@@ -144,7 +144,7 @@ struct LibraryChangeBody {
 #[serde(deny_unknown_fields)]
 struct LibraryWorkBody {
     work: LibraryWorkName,
-    /// Name of the volume to check out.
+    /// Name of the volume to check out, or of the only one to check in.
     volume: Option<String>,
     /// Address of the drive to clean, or to use again.
     drive: Option<u16>,
@@ -153,7 +153,7 @@ struct LibraryWorkBody {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum LibraryWorkName {
-    /// Moves the volumes at the door into the library.
+    /// Moves the volumes at the door into the library, or the named one of them.
     CheckIn,
     /// Moves a volume to the door, so that a person can take it out.
     CheckOut,
@@ -368,13 +368,20 @@ fn remove(call: &mut Call<LibraryPath, Empty, Empty>) -> Answer<Empty> {
     Ok(Empty {})
 }
 
+fn volume_name(name: &str) -> Answer<VolumeName> {
+    let wrong = |error| Problem::invalid(format!("{}: {error}", name.escape_debug()));
+    VolumeName::new(name).map_err(wrong)
+}
+
 fn order(body: &LibraryWorkBody) -> Answer<LibraryWork> {
     let LibraryWorkBody { work, volume, drive } = body;
     match (work, volume, drive) {
         (LibraryWorkName::CheckIn, None, None) => Ok(LibraryWork::CheckIn),
+        (LibraryWorkName::CheckIn, Some(volume), None) => {
+            Ok(LibraryWork::CheckInVolume(volume_name(volume)?))
+        }
         (LibraryWorkName::CheckOut, Some(volume), None) => {
-            let wrong = |error| Problem::invalid(format!("{}: {error}", volume.escape_debug()));
-            Ok(LibraryWork::CheckOut(VolumeName::new(volume).map_err(wrong)?))
+            Ok(LibraryWork::CheckOut(volume_name(volume)?))
         }
         (LibraryWorkName::Clean, None, Some(drive)) => Ok(LibraryWork::Clean(*drive)),
         (LibraryWorkName::RestoreDrive, None, Some(drive)) => Ok(LibraryWork::RestoreDrive(*drive)),
@@ -417,10 +424,15 @@ mod tests {
     fn work_names_what_it_needs() {
         let of = |json: &str| order(&serde_json::from_str(json).expect("a body"));
         assert_eq!(of(r#"{"work":"check-in"}"#), Ok(LibraryWork::CheckIn));
+        let named = VolumeName::new("A00004L8").expect("a name");
+        let one = of(r#"{"work":"check-in","volume":"A00004L8"}"#);
+        assert_eq!(one, Ok(LibraryWork::CheckInVolume(named)));
         assert_eq!(of(r#"{"work":"clean","drive":256}"#), Ok(LibraryWork::Clean(256)));
         for wrong in [
             r#"{"work":"check-out"}"#,
             r#"{"work":"check-out","volume":"a b"}"#,
+            r#"{"work":"check-in","volume":"a b"}"#,
+            r#"{"work":"check-in","drive":1}"#,
             r#"{"work":"clean"}"#,
             r#"{"work":"look-again","drive":1}"#,
         ] {
