@@ -50,6 +50,33 @@ fn a_person_who_knows_the_fingerprint_makes_the_machine_a_node() {
     assert!(said.lines().any(|line| is_fingerprint(line.trim_end())), "{said}");
 }
 
+#[test]
+fn the_systems_store_of_certificates_proves_the_server() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.join("server"));
+    let (folder, home) = (scratch.folder("tsm"), scratch.folder("node"));
+    let options = write_options(&folder, &home, server.port());
+    server.admin(&["node", "add", "anna", "--password", "correct-horse-battery"]);
+    let dsmc = |store: &Path| {
+        let done = Command::new(binary())
+            .args(["dsm", "run", "dsmc"])
+            .arg(format!("-optfile={}", options.display()))
+            .args(["q", "session", "-password=correct-horse-battery"])
+            .env("HOLDFAST_HOME", &home)
+            .env("SSL_CERT_FILE", store)
+            .env_remove("SSL_CERT_DIR")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = [done.stdout, done.stderr].concat();
+        (done.status.code(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (code, said) = dsmc(Path::new("/dev/null"));
+    assert!(code == Some(12) && said.contains("ANS1592E"), "{said}");
+    let (code, said) = dsmc(&server.dir().join("ca.pem"));
+    assert!(code == Some(0) && said.contains("Node Name: ANNA"), "{said}");
+}
+
 /// The machine looked as if it was no node yet, and a password was asked for.
 #[test]
 fn a_user_who_may_not_read_the_folder_of_the_node_is_told_so() {
