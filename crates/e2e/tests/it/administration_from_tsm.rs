@@ -142,6 +142,18 @@ fn a_macro_in_another_encoding_is_refused_by_one_line() {
     outcome.expect(&[0]).says("ANNA");
 }
 
+/// A device without an end was read until the memory was full.
+#[test]
+fn a_macro_that_is_no_file_is_refused() {
+    let scene = Scene::with_files(0, 0);
+    for (place, reason) in [("/dev/zero", "larger than 4 MiB"), ("/", "directory")] {
+        let outcome = dsmadmc(&scene.server, &[&format!("macro {place}")]);
+        assert_ne!(outcome.code(), 0, "{place}");
+        let said = &outcome.stdout;
+        assert!(said.contains("ANS8027E") && said.contains(reason), "{outcome}");
+    }
+}
+
 #[test]
 fn the_files_of_a_volume_are_listed() {
     if !e2e::harness::is_in_folders() {

@@ -1,6 +1,6 @@
 //! A session of `dsmadmc`: one command, a prompt, or commands from standard input, and macros.
 
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ use crate::{moment, output, servers};
 
 /// Maximum depth of macros that run macros.
 const MACRO_DEPTH_MAX: usize = 16;
-/// Maximum length of a macro, in bytes.
-const MACRO_BYTES_MAX: u64 = 16 << 20;
+/// Maximum number of bytes that are read of a macro: one more than it may have.
+const MACRO_READ_MAX: u64 = dsm::options::FILE_BYTES_MAX as u64 + 1;
 /// Maximum time of a SELECT.
 const SELECT_MAX: Duration = Duration::from_secs(60);
 /// Pause between two looks at the activity log.
@@ -441,11 +441,11 @@ impl Session<'_> {
         if self.depth == MACRO_DEPTH_MAX {
             return Err(wrong("too many macros run each other".to_owned()));
         }
-        let length = std::fs::metadata(name).map_err(|error| wrong(error.to_string()))?.len();
-        if length > MACRO_BYTES_MAX {
-            return Err(wrong("it is too long".to_owned()));
-        }
-        let bytes = std::fs::read(name).map_err(|error| wrong(error.to_string()))?;
+        let mut bytes = Vec::new();
+        // The name may stand for something without an end.
+        std::fs::File::open(name)
+            .and_then(|file| file.take(MACRO_READ_MAX).read_to_end(&mut bytes))
+            .map_err(|error| wrong(error.to_string()))?;
         if let Some(reason) = dsm::options::unreadable(&bytes) {
             return Err(wrong(reason.to_owned()));
         }
