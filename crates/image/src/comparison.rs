@@ -50,7 +50,7 @@ impl Disk {
             _ => export::format_of(&file).map_err(failed)?,
         };
         let Some(format) = format else { return Ok(Self::File(file)) };
-        let path = std::path::absolute(path).map_err(failed)?;
+        let path = path.canonicalize().map_err(failed)?;
         match ExportReader::serve(&path, &format, None) {
             Ok(reader) => Ok(Self::Export(Box::new(reader))),
             Err(error) => Err(ImageError::Export { path, error }),

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, fch
 use std::path::{Path, PathBuf};
 
 use client::ImageTarget;
-use sys::{block, frozen_filesystem, loop_device, mount};
+use sys::{block, frozen_filesystem, loop_device};
 
 use crate::content::DeviceContent;
 use crate::error::ImageError;
@@ -161,11 +161,13 @@ impl Target {
 /// Returns true if a new file at `path` would be in the file system of the devices, which is in
 /// memory.
 fn is_among_devices(path: &Path) -> bool {
-    let Ok(path) = std::path::absolute(path) else { return false };
-    let Some(folder) = path.parent() else { return false };
-    // The slash follows a symbolic link.
-    let folder = [folder.as_os_str().as_bytes(), b"/"].concat();
-    mount::filespace_root(&folder).is_ok_and(|(root, _)| root == b"/dev")
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let device = |path: &Path| std::fs::metadata(path).ok().map(|stat| stat.dev());
+    let of_devices = device(Path::new("/dev"));
+    of_devices.is_some() && of_devices != device(Path::new("/")) && device(folder) == of_devices
 }
 
 /// Returns a loop device that has the content of the file at `path` and is mounted or used
