@@ -9,7 +9,7 @@ const NAMED_MAX: usize = 4;
 pub fn similar<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
     let letters = word.chars().count();
     let slips_max = (letters / 3).max(1);
-    // Lengths that differ by more need more slips. A word may come from elsewhere, and be very long.
+    // Lengths that differ by more need more slips. A word from elsewhere may be very long.
     let is_near = |name: &&str| name.chars().count().abs_diff(letters) <= slips_max;
     names
         .iter()

@@ -103,7 +103,7 @@ const HOPELESS: f64 = 0.8;
 /// Index in [`LADDER`] of the strength that is tried if sent bytes seem to be the bottleneck, and
 /// that is used while the link seems to be slow before anything is known.
 const STRONG: usize = 7;
-/// Time after the first quantum in which the server's first report arrives, unless the link is slow.
+/// Time from the first quantum to the server's first report. A later report shows a slow link.
 const FIRST_REPORT: Duration = Duration::from_millis(50);
 /// Idle share of the processors' time. Above this share they have time for more work.
 const IDLE: f64 = 0.15;
