@@ -64,9 +64,8 @@ pub(crate) fn objects_deletion_order(
     Ok(DeletionOrder::of_objects(filespace, objects, states, request.dry_run))
 }
 
-pub(crate) fn objects_deletion_result(mut report: DeletionReport) -> proto::DeleteObjectsReply {
-    let found = std::mem::take(&mut report.found).into_iter();
-    let named = found.map(|(directory, names)| proto::NamedObjects {
+pub(crate) fn objects_deletion_result(report: DeletionReport) -> proto::DeleteObjectsReply {
+    let named = report.found.iter().map(|(directory, names)| proto::NamedObjects {
         directory: Bytes::copy_from_slice(directory.as_bytes()),
         names: names.iter().map(|name| Bytes::copy_from_slice(name.as_bytes())).collect(),
     });

@@ -120,7 +120,7 @@ pub(crate) fn note(store: &Store, victims: &Victims, is_all: bool) -> Result<(),
 }
 
 /// Adds victims that were found besides those that are noted. Until the next audit, a version with
-/// lost data in several packs counts more than once.
+/// lost data in several packs counts more than once, and so does a record that cannot be decoded.
 pub(crate) fn note_more(store: &Store, victims: &Victims) -> Result<(), StoreError> {
     let known = store.catalog.marks_of(LOST)?;
     let mut marks = BTreeMap::new();
