@@ -215,33 +215,21 @@ fn backup_orders(
     found.orders.extend(paths.into_iter().map(of_object));
     if !(filter.is_open() && active) {
         // A name that only the options of the command leave out is no wrong name.
-        for (index, spec) in specs.iter().enumerate() {
-            if !found.is_found[index] {
-                found.is_found[index] = has_any(client, spec, descends, filter)?;
-            }
-        }
+        // An operand that names a version of another kind or time names something.
+        let open = Filter {
+            which: filter.which.clone(),
+            all_versions: filter.all_versions,
+            ..Filter::default()
+        };
+        let names = specs.iter().enumerate();
+        let missed: Vec<(usize, &Spec)> =
+            names.filter(|(index, _)| !found.is_found[*index]).collect();
+        stored::select_each(client, &missed, descends, &open, &mut |index, _| {
+            found.is_found[index] = true;
+            false
+        })?;
     }
     Ok(found)
-}
-
-/// Returns true if the operand names a version, whatever its kind and its time.
-fn has_any(
-    client: &Client,
-    spec: &Spec,
-    descends: bool,
-    filter: &Filter,
-) -> Result<bool, CommandError> {
-    let open = Filter {
-        which: filter.which.clone(),
-        all_versions: filter.all_versions,
-        ..Filter::default()
-    };
-    let mut has_any = false;
-    stored::select(client, spec, descends, &open, &mut |_| {
-        has_any = true;
-        false
-    })?;
-    Ok(has_any)
 }
 
 /// Refuses dates for inactive versions: those of a file are deleted together, whatever their dates.

@@ -247,28 +247,32 @@ fn select_together(
     visit: &mut dyn FnMut(usize, StoredObject) -> bool,
 ) -> Result<BTreeSet<usize>, CommandError> {
     let (_, first) = specs[0];
-    let mut indexes: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-    for (index, spec) in specs {
-        indexes.entry(spec.path()).or_default().push(*index);
-    }
-    let mut known: BTreeMap<usize, Vec<StoredObject>> = BTreeMap::new();
+    let indexes = by_path(specs.iter().copied());
+    let mut known = BTreeSet::new();
     let mut take = |version: &ListedVersion| {
         for &index in indexes.get(&version.path).into_iter().flatten() {
+            known.insert(index);
             let object = StoredObject::of(version);
-            let objects = known.entry(index).or_default();
-            objects.extend(filter.takes(&object).then_some(object));
+            if filter.takes(&object) {
+                visit(index, object);
+            }
         }
         true
     };
     let filespace = first.filespace.as_deref();
     list(client, first.folder(), ListContent::Direct, filter, filespace, &mut take)?;
-    let indexes = known.keys().copied().collect();
-    for (index, objects) in known {
-        for object in objects {
-            visit(index, object);
-        }
+    Ok(known)
+}
+
+/// Returns the indexes of operands by their paths.
+fn by_path<'s>(
+    specs: impl IntoIterator<Item = (usize, &'s Spec)>,
+) -> BTreeMap<Vec<u8>, Vec<usize>> {
+    let mut indexes: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
+    for (index, spec) in specs {
+        indexes.entry(spec.path()).or_default().push(index);
     }
-    Ok(indexes)
+    indexes
 }
 
 /// Minimum number of names for which an archive may be listed as a whole.
@@ -313,10 +317,7 @@ fn listed_whole(
     number: u64,
     specs: &[Spec],
 ) -> Result<Option<Vec<(usize, StoredObject)>>, CommandError> {
-    let mut indexes: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
-    for (index, spec) in specs.iter().enumerate() {
-        indexes.entry(spec.path()).or_default().push(index);
-    }
+    let indexes = by_path(specs.iter().enumerate());
     let options = ListOptions {
         content: ListContent::Everything,
         archive: Some(number),
