@@ -41,9 +41,10 @@ pub(super) fn back_up(session: &mut Session<'_>) -> Result<u8, CommandError> {
         return back_up_together(session, &disks);
     }
     let mut code = DONE;
-    for disk in disks.chunks(1) {
+    for disk in &disks {
         // A disk that fails stops no other.
-        code = code.max(back_up_together(session, disk).unwrap_or_else(|error| {
+        let done = back_up_together(session, std::slice::from_ref(disk));
+        code = code.max(done.unwrap_or_else(|error| {
             session.complain(&numbered(&error));
             NOT_DONE
         }));
