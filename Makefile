@@ -85,7 +85,8 @@ power-test: rust packages-test
 	cargo test --locked -p e2e --test it -- --nocapture power::
 
 # HOLDFAST_JOURNAL_ROUNDS is the number of backups on each file system, and HOLDFAST_JOURNAL_SEED
-# repeats the same changes. On a machine that can test none of the file systems, this fails.
+# repeats the same changes. On a machine that can test none of the file systems, or that has no
+# stress-ng, this fails.
 journal-test: export HOLDFAST_JOURNAL_ROUNDS ?= 200
 journal-test: rust packages-test
 	cargo build --locked -p holdfast

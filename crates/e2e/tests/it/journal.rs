@@ -284,10 +284,10 @@ fn every_kind_of_change_is_seen_on_every_file_system() {
 fn random_changes_are_never_missed() {
     let rounds = count("HOLDFAST_JOURNAL_ROUNDS", 4);
     let first = count("HOLDFAST_JOURNAL_SEED", 1);
-    let mut tested = Vec::new();
+    let mut is_tested = false;
     for (mkfs, seed) in FILE_SYSTEMS.into_iter().zip(first..) {
         let Some(site) = Site::new(mkfs) else { continue };
-        tested.push(mkfs[0]);
+        is_tested = true;
         let mut mutator = Mutator::new(site.top(), seed);
         mutator.run(150);
         site.walks("no complete backup");
@@ -303,16 +303,16 @@ fn random_changes_are_never_missed() {
         assert!(used > 0, "no backup of {} went by the journal", mkfs[0]);
         println!("{}: {used} of {rounds} backups went by the journal", mkfs[0]);
     }
-    assert_tested(&tested);
+    assert_tested(is_tested);
 }
 
 /// Fails if `make journal-test` has asked for the tests, and this machine could test none of the
 /// file systems. Among all tests this is no failure: the lines about what is left out say it.
 #[track_caller]
-fn assert_tested(tested: &[&str]) {
+fn assert_tested(is_tested: bool) {
     let is_asked_for = setting("HOLDFAST_JOURNAL_ROUNDS").is_some();
     assert!(
-        !is_asked_for || !tested.is_empty(),
+        !is_asked_for || is_tested,
         "none of the file systems could be tested: see the lines that begin with 'skipped'"
     );
 }

@@ -137,8 +137,7 @@ def step_upgrade(state):
 def step_stubs_of_the_version_before(state):
     """The upgrade has replaced the processes of space management, which recall the old stubs."""
     stubs = Stubs(EARLIER)
-    wait_for("the new keeper", lambda: is_active("holdfast-hsm")
-             and process_of("holdfast-hsm") not in (0, state["keeper"]))
+    wait_for_keeper_after(state["keeper"])
     program = os.readlink(f"/proc/{process_of('holdfast-hsm')}/exe")
     check(program == "/usr/bin/holdfast", "holdfast-hsm runs the new program", program)
     check(set(stubs.states()) == {"m"}, "the files are still migrated", stubs.states())
@@ -313,6 +312,12 @@ def manage(disk, top):
     check_active("holdfast-hsm")
 
 
+def wait_for_keeper_after(process):
+    """Waits until another process than this one does space management."""
+    wait_for("the new keeper", lambda: is_active("holdfast-hsm")
+             and process_of("holdfast-hsm") not in (0, process))
+
+
 def end_management(top, stubs):
     """Makes all files resident, and unmounts the file system."""
     run(HOLDFAST, "hsm", "recall", "--resident", top)
@@ -352,8 +357,7 @@ def step_replace_the_keeper(state):
     reader = start(sys.executable, "-u", "-c", READER, stubs.folder, stdout=open(log, "w"))
     wait_for("the reader", lambda: log.read_text().count("\n") > stubs.COUNT)
     apt("install", "--reinstall", *files(PRESENT, "holdfast-hsm"))
-    wait_for("the new keeper", lambda: is_active("holdfast-hsm")
-             and process_of("holdfast-hsm") not in (0, pid))
+    wait_for_keeper_after(pid)
     read = log.read_text().count("\n")
     wait_for("the reader", lambda: log.read_text().count("\n") > read + stubs.COUNT)
     reader.kill()

@@ -194,7 +194,7 @@ impl Busy {
 fn what_stress_ng_does_is_never_missed() {
     let rounds = count("HOLDFAST_JOURNAL_ROUNDS", DISTURBANCES.len() as u64);
     let first = count("HOLDFAST_JOURNAL_SEED", 1);
-    let mut tested = Vec::new();
+    let mut is_tested = false;
     for (mkfs, seed) in FILE_SYSTEMS.into_iter().zip(first..) {
         let Some(site) = Site::new(mkfs) else { continue };
         let site = site.anchored();
@@ -202,7 +202,7 @@ fn what_stress_ng_does_is_never_missed() {
             e2e::skip::say("stress-ng is not installed");
             break;
         };
-        tested.push(mkfs[0]);
+        is_tested = true;
         let mut busy = Busy { site, stress, seed };
         let (mut used, mut seen) = (0, 0);
         for (round, disturbance) in (0..rounds).zip(DISTURBANCES.into_iter().cycle()) {
@@ -222,5 +222,5 @@ fn what_stress_ng_does_is_never_missed() {
         assert!(seen > 0, "stress-ng has changed nothing");
         println!("{}: {used} of {rounds} backups went by the journal, {seen} objects", mkfs[0]);
     }
-    assert_tested(&tested);
+    assert_tested(is_tested);
 }
