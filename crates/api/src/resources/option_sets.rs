@@ -202,7 +202,8 @@ fn version(caller: &Caller, version: OptionSetVersion) -> SetVersionDocument {
 }
 
 /// Returns the option sets that the caller may see, with the nodes that the caller may see. An
-/// option set is for those who run the service, and for those whose nodes have it.
+/// option set is for those who run the service, and for those whose nodes have it. The authors of
+/// its versions are empty for callers who do not run the service.
 pub(crate) fn option_sets_seen(desk: &Desk, caller: &Caller) -> Answer<Vec<OptionSetUse>> {
     let mut all = option_sets::list(desk.store(), None)?;
     if !caller.is_staff() {
