@@ -321,6 +321,37 @@ fn the_client_writes_what_it_has_always_written() {
 }
 
 #[test]
+fn files_of_a_list_and_of_a_moment_come_back_with_the_words_of_always() {
+    let mut golden = Golden::new();
+    let tree = golden.scene.tree.clone();
+    for (name, bytes) in [("a", 1_234), ("b", 10_000_000)] {
+        fs::write(tree.join(name), vec![7; bytes]).unwrap();
+    }
+    let top = tree.to_str().unwrap();
+    let file = format!("{top}/a");
+    let list = golden.scene.scratch.join("list");
+    fs::write(&list, format!("{file}\n{top}/absent\n")).unwrap();
+    let list = format!("-filelist={}", list.display());
+    let to = golden.scene.scratch.folder("to");
+    let destination = format!("{}/", to.display());
+    golden.dsmc(&["incremental", top, "-subdir=yes", "-quiet"]).expect(&[0]);
+    golden.dsmc(&["restore", &list, &destination]).expect(&[4]);
+    fs::remove_file(to.join("a")).unwrap();
+    golden
+        .dsmc(&["restore", &file, &destination, "-pitdate=2099-12-31"])
+        .expect(&[0]);
+    golden
+        .dsmc(&["restore", &file, &destination, "-pitdate=2001-01-01"])
+        .expect(&[12]);
+    // It asks which, and nobody answers.
+    golden.dsmc(&["restore", &file, &destination, "-pick"]).expect(&[12]);
+    for command in ["cancel process", "cancel restore", "restart restore"] {
+        golden.dsmc(&command.split(' ').collect::<Vec<_>>());
+    }
+    compare("dsmc-restore.txt", &golden.text);
+}
+
+#[test]
 fn images_come_and_go_with_the_words_of_always() {
     let mut golden = Golden::new();
     let (disk, copy) = (golden.scene.scratch.join("disk"), golden.scene.scratch.join("copy"));
