@@ -29,6 +29,7 @@ use super::draft::{Draft, DraftContent, Outcome};
 use super::examine::Examiner;
 use super::gpu::GpuStage;
 use super::image_read::{Errors, PartReader, ReadBuffers};
+use super::image_source::ImageSource;
 use super::outbox::Outbox;
 use super::press::{Press, Presser};
 use super::read::{ChunkCollector, Content};
@@ -41,7 +42,7 @@ use super::stream::stat_of_stream;
 use super::tally::Tally;
 use super::threads::joined;
 use crate::error::{ClientError, ErrorKind};
-use crate::image::{self, Image, ImageDescription, ImageFacts, ImageLayout};
+use crate::image::{self, Image, ImageFacts, ImageLayout};
 use crate::link::Link;
 use crate::link::backup::Rejection;
 use crate::node::home::Home;
@@ -58,40 +59,6 @@ const PIECE_BYTES: u64 = 8 << 20;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(model::CHUNK_BYTES_MAX as u64));
 /// Maximum time that a reader which keeps to a rate sleeps before it looks whether the backup ends.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-
-/// Device or file whose image is made. Several threads read it.
-pub trait ImageSource: Sync {
-    /// Size in bytes.
-    fn bytes(&self) -> u64;
-
-    /// Ranges that may hold data, sorted and apart from each other. The rest is not read.
-    fn used(&self) -> &[Range<u64>];
-
-    /// Fills `buffer`, which begins at an address and has a length that are multiples of 4096, as
-    /// `offset` is. Only the end of the source may have another length.
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
-
-    /// Returns the reason if nothing of the source can be read any more. It is asked for after an
-    /// error.
-    fn failure(&self) -> Option<String> {
-        None
-    }
-
-    /// Returns true if it is known that nothing in `range` was written since the last image, or
-    /// since the snapshot [`Self::changed_since`].
-    fn is_unchanged(&self, _range: &Range<u64>) -> bool {
-        false
-    }
-
-    /// Snapshot since which the source knows the changes; `None` if it is told to know those since
-    /// the last image.
-    fn changed_since(&self) -> Option<&str> {
-        None
-    }
-
-    /// Says, after everything was read, what the image is.
-    fn describe(&self) -> io::Result<ImageDescription>;
-}
 
 /// Options of an image backup.
 #[derive(Clone, Debug, Default)]

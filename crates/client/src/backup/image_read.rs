@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sys::huge_memory::HugeMemory;
 
-use super::image::ImageSource;
+use super::image_source::ImageSource;
 use super::read::Sink;
 use crate::image::{ImageLayout, UnreadableRange};
 
