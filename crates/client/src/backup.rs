@@ -35,6 +35,7 @@ mod fixtures;
 mod gpu;
 mod hidden;
 mod image;
+mod image_parts;
 mod image_read;
 mod image_source;
 mod inventory;

@@ -28,6 +28,7 @@ use super::assembler::Assembler;
 use super::draft::{Draft, DraftContent, Outcome};
 use super::examine::Examiner;
 use super::gpu::GpuStage;
+use super::image_parts::{OpenParts, ReadPart};
 use super::image_read::{Errors, PartReader, ReadBuffers};
 use super::image_source::ImageSource;
 use super::outbox::Outbox;
@@ -53,10 +54,6 @@ use crate::tuning::Tuning;
 
 /// Minimum number of reading threads: a disk serves several requests at once.
 const READERS_MIN: usize = 4;
-/// Length of the pieces in which the readers take a part, so that they read near each other and end
-/// together. A multiple of the lengths of chunks.
-const PIECE_BYTES: u64 = 8 << 20;
-const _: () = assert!(PIECE_BYTES.is_multiple_of(model::CHUNK_BYTES_MAX as u64));
 /// Maximum time that a reader which keeps to a rate sleeps before it looks whether the backup ends.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -166,7 +163,7 @@ struct ImageRun<'a> {
     class: ClassId,
     treatment: FileTreatment,
     stat: Stat,
-    open: Mutex<OpenParts>,
+    front: Mutex<Front>,
     /// True after a reader has failed, so that the others end.
     has_failed: AtomicBool,
     pace: Pace,
@@ -177,71 +174,13 @@ fn path_for_rules(name: &[u8]) -> Vec<u8> {
     if name.starts_with(b"/") { name.to_vec() } else { [b"/", name].concat() }
 }
 
-/// Content of a part or of a piece of it, as a reader found it.
-struct ReadPart {
-    content: Content,
-    errors: Errors,
-}
-
-/// Parts that the readers are at.
+/// Where the readers are.
 #[derive(Default)]
-struct OpenParts {
+struct Front {
     /// Next part to begin.
     next: u64,
-    /// Part that was begun last, and its range that no reader has taken.
-    rest: Option<(u64, Range<u64>)>,
-    /// Parts of which pieces are missing.
-    parts: BTreeMap<u64, OpenPart>,
+    open: OpenParts,
     known: KnownParts,
-}
-
-/// Part of which pieces are missing.
-struct OpenPart {
-    /// Digest of the part in the last image.
-    stored: Option<[u8; 16]>,
-    /// Pieces that were read, by their offsets.
-    pieces: BTreeMap<u64, ReadPart>,
-    missing_bytes: u64,
-}
-
-impl OpenPart {
-    /// Returns what was found in the part, of which all pieces were read.
-    fn joined(self) -> ReadPart {
-        let mut whole = ReadPart { content: Content::default(), errors: Errors::default() };
-        for piece in self.pieces.into_values() {
-            whole.content.append(piece.content);
-            whole.errors.extend(piece.errors);
-        }
-        whole
-    }
-}
-
-impl OpenParts {
-    /// Takes the next piece of the part that was begun last; `None` if all were taken.
-    fn take(&mut self) -> Option<(u64, Range<u64>)> {
-        let (number, rest) = self.rest.take()?;
-        let end = rest.end.min(rest.start + PIECE_BYTES);
-        self.rest = (end < rest.end).then_some((number, end..rest.end));
-        Some((number, rest.start..end))
-    }
-
-    fn begin(&mut self, number: u64, range: Range<u64>, stored: Option<[u8; 16]>) {
-        let missing_bytes = range.end - range.start;
-        self.parts
-            .insert(number, OpenPart { stored, pieces: BTreeMap::new(), missing_bytes });
-        self.rest = Some((number, range));
-    }
-
-    /// Adds a piece that was read. Returns the part if it was the last one missing.
-    fn add(&mut self, number: u64, piece: &Range<u64>, read: ReadPart) -> Option<OpenPart> {
-        let part = self.parts.get_mut(&number).expect("a part with a missing piece is open");
-        part.missing_bytes -= piece.end - piece.start;
-        part.pieces.insert(piece.start, read);
-        if part.missing_bytes > 0 {
-            return None;
-        }
-        self.parts.remove(&number)
-    }
 }
 
 /// Parts that changed, and what could not be read.
@@ -281,7 +220,7 @@ impl<'a> ImageRun<'a> {
             class,
             treatment: rules.treatment(path),
             stat: stat_of_stream(0),
-            open: Mutex::default(),
+            front: Mutex::default(),
             has_failed: AtomicBool::new(false),
             pace: Pace::new(options.bytes_per_sec),
         })
@@ -395,24 +334,24 @@ impl<'a> ImageRun<'a> {
         &self,
         findings: &Mutex<Findings>,
     ) -> Result<Option<(u64, Range<u64>)>, ClientError> {
-        let mut open = self.open.lock();
+        let mut front = self.front.lock();
         loop {
             self.session.check()?;
-            if let Some(piece) = open.take() {
+            if let Some(piece) = front.open.take() {
                 return Ok(Some(piece));
             }
-            let number = open.next;
+            let number = front.next;
             if number >= self.layout.parts() {
                 return Ok(None);
             }
-            open.next += 1;
-            let stored = self.known_digest(&mut open.known, number)?;
+            front.next += 1;
+            let stored = self.known_digest(&mut front.known, number)?;
             let range = self.layout.range(number);
             if stored.is_some() && self.has_whole(number) && self.is_known_unchanged(number, &range)
             {
                 self.note_unread(number, &range, findings);
             } else {
-                open.begin(number, range, stored);
+                front.open.begin(number, range, stored);
             }
         }
     }
@@ -437,7 +376,7 @@ impl<'a> ImageRun<'a> {
         findings: &Mutex<Findings>,
     ) -> Result<(), ClientError> {
         let read = self.read(assembler, reader, piece.clone())?;
-        let whole = self.open.lock().add(number, &piece, read);
+        let whole = self.front.lock().open.add(number, &piece, read);
         let Some(part) = whole else { return Ok(()) };
         let stored = part.stored;
         let ReadPart { content, errors } = part.joined();
@@ -736,35 +675,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use model::{ChunkDigest, SessionPlace};
-
-    use super::super::chunks::ChunkRef;
-    use super::super::read::Part;
     use super::*;
-    use crate::link::backup::ChunkSource;
-
-    /// Pieces are given out in the order of the disk, and come back in any order.
-    #[test]
-    fn a_part_that_is_read_in_pieces_has_the_content_of_one_that_is_read_at_once() {
-        let source = ChunkSource::Sent(SessionPlace::Sent { quantum: 3, index: 0 });
-        let chunk = Part::Chunk(ChunkRef { digest: ChunkDigest([1; 32]), source });
-        let hole = |bytes| Part::Hole { bytes };
-        let read = |parts: &[Part]| {
-            let content = Content { parts: parts.to_vec(), data_bytes: 1 };
-            ReadPart { content, errors: Errors::default() }
-        };
-        let mut open = OpenParts::default();
-        open.begin(4, 100..100 + 2 * PIECE_BYTES + 10, None);
-        let pieces: Vec<_> = std::iter::from_fn(|| open.take()).collect();
-        let ranges: Vec<_> = pieces.iter().map(|(_, range)| range.end - range.start).collect();
-        assert_eq!(ranges, [PIECE_BYTES, PIECE_BYTES, 10]);
-        assert!(open.add(4, &pieces[2].1, read(&[chunk])).is_none());
-        assert!(open.add(4, &pieces[0].1, read(&[chunk, hole(5)])).is_none());
-        let part = open.add(4, &pieces[1].1, read(&[hole(7), chunk])).expect("it is whole");
-        let content = part.joined().content;
-        let parts = vec![chunk, hole(12), chunk, chunk];
-        assert_eq!(content, Content { parts, data_bytes: 3 });
-    }
 
     /// After a minute without the server, a minute's worth of the disk was read at once.
     #[test]
