@@ -309,9 +309,6 @@ impl<'a> ImageRun<'a> {
         let skips_errors = self.options.skips_errors;
         let mut reader = PartReader::new(self.source, self.layout, skips_errors, buffer);
         let outcome = loop {
-            if self.has_failed.load(Relaxed) {
-                break Ok(());
-            }
             let read = match self.next_piece(findings) {
                 Ok(None) => break Ok(()),
                 Ok(Some((number, piece))) => {
@@ -328,8 +325,8 @@ impl<'a> ImageRun<'a> {
         outcome
     }
 
-    /// Returns the next piece to read, and the number of its part; `None` if none is left. Parts
-    /// that are known to be unchanged are not read.
+    /// Returns the next piece to read, and the number of its part; `None` if none is left, or if a
+    /// reader has failed. Parts that are known to be unchanged are not read.
     fn next_piece(
         &self,
         findings: &Mutex<Findings>,
@@ -337,6 +334,9 @@ impl<'a> ImageRun<'a> {
         let mut front = self.front.lock();
         loop {
             self.session.check()?;
+            if self.has_failed.load(Relaxed) {
+                return Ok(None);
+            }
             if let Some(piece) = front.open.take() {
                 return Ok(Some(piece));
             }
