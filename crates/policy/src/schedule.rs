@@ -43,7 +43,9 @@ pub use interval::{Every, Interval};
 pub use options::{LIBRARY, command_of, option_name, takes_value};
 pub use spread::{SPREAD_PERCENT_DEFAULT, start_of};
 pub use timing::{Occurrence, Starts, Timing, WINDOW_MINUTES_DEFAULT, WINDOW_MINUTES_MAX};
-pub use words::{MonthDays, Months, Times, Weekdays, Weeks, WordsError};
+pub use words::{
+    MONTH_NAMES, MonthDays, Months, Times, WEEKDAY_NAMES, Weekdays, Weeks, WordsError,
+};
 pub use zone::{parse_day, parse_wall};
 
 #[cfg(test)]

@@ -103,14 +103,11 @@ impl Names {
     }
 }
 
-const FULL_NAMES: [&str; 19] = [
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
+/// Full English names of the days of a week.
+pub const WEEKDAY_NAMES: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+/// Full English names of the months.
+pub const MONTH_NAMES: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -127,13 +124,13 @@ const FULL_NAMES: [&str; 19] = [
 
 /// Returns true if `word` is the full English name whose first letters are `name`.
 fn full_name(word: &str, name: &str) -> bool {
-    FULL_NAMES.contains(&word) && word.starts_with(name)
+    full_names(&[name]).contains(&word)
 }
 
 /// Returns the full English names whose first letters are one of the names in `list`.
 fn full_names(list: &[&str]) -> Vec<&'static str> {
     let is_of_list = |full: &&str| list.iter().any(|name| full.starts_with(*name));
-    FULL_NAMES.into_iter().filter(is_of_list).collect()
+    WEEKDAY_NAMES.into_iter().chain(MONTH_NAMES).filter(is_of_list).collect()
 }
 
 /// Defines a set of names with its text form.

@@ -9,6 +9,7 @@
 //! | enhanced | `--time`, `--months`, `--monthdays`, `--weeks`, `--days` |
 
 use jiff::civil::{DateTime, Weekday};
+use policy::schedule::{MONTH_NAMES, WEEKDAY_NAMES};
 
 use crate::admin::calendar;
 use crate::admin::command::definition::Request;
@@ -205,51 +206,24 @@ fn weekdays(request: &Request) -> Result<Option<String>, Message> {
             "weekend" | "we" => days.push("sat,sun"),
             _ => {
                 let expected = "ANY, WEEKDAY, WEEKEND, or the name of a day";
-                let day = Weekday::Monday
-                    .cycle_forward()
-                    .take(7)
-                    .find(|day| lower.len() >= 2 && name(*day).starts_with(&lower));
+                let is_meant = |name: &&str| lower.len() >= 2 && name.starts_with(&lower);
+                let day = WEEKDAY_NAMES.into_iter().find(is_meant);
                 let day = day.ok_or_else(|| wrong(request, "DAYOFWEEK", word, expected))?;
-                days.push(weekday(day));
+                days.push(&day[..3]);
             }
         }
     }
     Ok((!days.is_empty()).then(|| days.join(",")))
 }
 
-fn name(day: Weekday) -> &'static str {
-    match day {
-        Weekday::Monday => "monday",
-        Weekday::Tuesday => "tuesday",
-        Weekday::Wednesday => "wednesday",
-        Weekday::Thursday => "thursday",
-        Weekday::Friday => "friday",
-        Weekday::Saturday => "saturday",
-        Weekday::Sunday => "sunday",
-    }
-}
-
 fn weekday(day: Weekday) -> &'static str {
-    &name(day)[..3]
+    let index = usize::try_from(day.to_monday_zero_offset()).expect("below 7");
+    &WEEKDAY_NAMES[index][..3]
 }
 
 fn month(word: &str) -> Option<&'static str> {
-    const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ];
     let word = word.to_lowercase();
-    let found = MONTHS.into_iter().find(|name| word.len() >= 3 && name.starts_with(&word));
+    let found = MONTH_NAMES.into_iter().find(|name| word.len() >= 3 && name.starts_with(&word));
     found.map(|name| &name[..3])
 }
 
