@@ -188,13 +188,17 @@ pub trait Schedules {
     fn associate(
         &self,
         found: &ScheduleRow,
-        follower: &Follower,
+        followers: &[Follower],
         since: ServerTime,
     ) -> Result<(), CatalogError>;
 
-    /// Ends an association of the schedule that was `found`. Returns false if there was none. Fails
-    /// with `NotFound` if the definition of the schedule is another one now.
-    fn dissociate(&self, found: &ScheduleRow, follower: &Follower) -> Result<bool, CatalogError>;
+    /// Ends associations of the schedule that was `found`. Returns the number of those that there
+    /// were. Fails with `NotFound` if the definition of the schedule is another one now.
+    fn dissociate(
+        &self,
+        found: &ScheduleRow,
+        followers: &[Follower],
+    ) -> Result<usize, CatalogError>;
 
     /// The labels of all nodes, or of one.
     fn labels(&self, node: Option<NodeId>) -> Result<Vec<(NodeId, String)>, CatalogError>;

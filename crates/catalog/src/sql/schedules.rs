@@ -41,20 +41,32 @@ impl<E: Engine> Schedules for E {
     fn associate(
         &self,
         found: &ScheduleRow,
-        follower: &Follower,
+        followers: &[Follower],
         since: ServerTime,
     ) -> Result<(), CatalogError> {
-        let (found, follower) = (found.clone(), follower.clone());
-        self.write(move |sql| associate(sql, &found, &follower, since))
-    }
-
-    fn dissociate(&self, found: &ScheduleRow, follower: &Follower) -> Result<bool, CatalogError> {
-        let (found, follower) = (found.clone(), follower.clone());
+        let (found, followers) = (found.clone(), followers.to_vec());
         self.write(move |sql| {
             hold(sql, &found)?;
-            let (kind, target) = follower_columns(&follower);
+            followers
+                .iter()
+                .try_for_each(|follower| associate(sql, &found.name, follower, since))
+        })
+    }
+
+    fn dissociate(
+        &self,
+        found: &ScheduleRow,
+        followers: &[Follower],
+    ) -> Result<usize, CatalogError> {
+        let (found, followers) = (found.clone(), followers.to_vec());
+        self.write(move |sql| {
+            hold(sql, &found)?;
             let delete = "DELETE FROM association WHERE schedule = ? AND kind = ? AND target = ?";
-            Ok(sql.execute(delete, params![found.name, kind, target])? > 0)
+            let ended = followers.iter().map(|follower| {
+                let (kind, target) = follower_columns(follower);
+                sql.execute(delete, params![found.name, kind, target])
+            });
+            ended.sum()
         })
     }
 
@@ -247,11 +259,10 @@ fn associations(sql: &dyn Sql) -> Result<Vec<Association>, CatalogError> {
 
 fn associate(
     sql: &dyn Sql,
-    found: &ScheduleRow,
+    schedule: &str,
     follower: &Follower,
     since: ServerTime,
 ) -> Result<(), CatalogError> {
-    hold(sql, found)?;
     match follower {
         Follower::Node(node) => nodes::find_node(sql, *node)?,
         Follower::Domain(domain) => {
@@ -263,7 +274,7 @@ fn associate(
     let (kind, target) = follower_columns(follower);
     let insert = "INSERT INTO association(schedule, kind, target, since) VALUES(?, ?, ?, ?)
                   ON CONFLICT(schedule, kind, target) DO NOTHING";
-    sql.execute(insert, params![found.name, kind, target, since.0]).map(drop)
+    sql.execute(insert, params![schedule, kind, target, since.0]).map(drop)
 }
 
 /// Removes all that follows schedules as `node`, and its events.

@@ -284,10 +284,8 @@ pub fn associate<'a>(
     let schedule = find_named(store, named.into())?;
     let Schedule { row, definition, owner, .. } = &schedule;
     check_followers(store, &row.name, (definition, *owner), followers)?;
-    for follower in followers {
-        let associated = store.catalog.associate(row, follower, sys::clock::now());
-        associated.map_err(|error| since_found(&row.name, error))?;
-    }
+    let associated = store.catalog.associate(row, followers, sys::clock::now());
+    associated.map_err(|error| since_found(&row.name, error))?;
     announce(store)?;
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
     note_by(store, author, sys::clock::now(), ("schedule associated", details.as_str()))?;
@@ -351,10 +349,8 @@ pub fn dissociate<'a>(
 ) -> Result<Schedule, StoreError> {
     let schedule = find_named(store, named.into())?;
     check_following(store, &schedule, followers)?;
-    for follower in followers {
-        let ended = store.catalog.dissociate(&schedule.row, follower);
-        ended.map_err(|error| since_found(&schedule.row.name, error))?;
-    }
+    let ended = store.catalog.dissociate(&schedule.row, followers);
+    ended.map_err(|error| since_found(&schedule.row.name, error))?;
     announce(store)?;
     let details = format!("{}: {}", schedule.row.name, names(store, followers)?);
     note_by(store, author, sys::clock::now(), ("schedule dissociated", details.as_str()))?;

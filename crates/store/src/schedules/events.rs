@@ -316,14 +316,11 @@ fn once(
     store.catalog.add_schedule(&row)?;
     let closes = ServerTime(now.0 + i64::from(definition.timing.window_minutes) * 60_000_000);
     let occurrence = Occurrence { planned: now, opens: now, closes };
-    let mut events = Vec::new();
-    for place in places {
-        if let Some(node) = *place {
-            store.catalog.associate(&row, &Follower::Node(node), now)?;
-        }
-        let key = EventKey { schedule: name.clone(), planned: now, node: *place };
-        events.push((key, occurrence));
-    }
+    let nodes: Vec<_> = places.iter().filter_map(|place| Some(Follower::Node((*place)?))).collect();
+    store.catalog.associate(&row, &nodes, now)?;
+    let key =
+        |place: &Option<NodeId>| EventKey { schedule: name.clone(), planned: now, node: *place };
+    let events: Vec<_> = places.iter().map(|place| (key(place), occurrence)).collect();
     store.catalog.open_events(&events)?;
     announce(store)?;
     Ok(name)

@@ -124,21 +124,25 @@ pub(crate) fn schedules_are_by_name_and_their_followers_end_with_them(engine: &d
     assert!(matches!(unknown, Err(CatalogError::NotFound { .. })));
     let followers =
         [Follower::Node(node), Follower::Label("web".to_owned()), Follower::Domain(DomainId(1))];
-    for follower in &followers {
-        catalog.associate(&changed, follower, at(3)).expect("is associated");
-        catalog.associate(&schedule("weekly"), follower, at(3)).expect("is associated");
-        catalog.associate(&changed, follower, at(4)).expect("once more changes nothing");
-    }
+    catalog.associate(&changed, &followers, at(3)).expect("are associated");
+    catalog
+        .associate(&schedule("weekly"), &followers, at(3))
+        .expect("are associated");
+    catalog
+        .associate(&changed, &followers, at(4))
+        .expect("once more changes nothing");
     for unknown in [Follower::Node(NodeId(99)), Follower::Domain(DomainId(99))] {
-        let refused = catalog.associate(&changed, &unknown, at(3));
+        // The other one does not follow either.
+        let followers = [Follower::Label("mail".to_owned()), unknown];
+        let refused = catalog.associate(&changed, &followers, at(3));
         assert!(matches!(refused, Err(CatalogError::NotFound { .. })));
     }
     // A schedule that is another one now is as unknown as one that does not exist.
     for gone in [&before, &schedule("monthly")] {
         let refused = [
             catalog.change_schedule(gone, &schedule("monthly")),
-            catalog.associate(gone, &followers[0], at(3)),
-            catalog.dissociate(gone, &followers[0]).map(drop),
+            catalog.associate(gone, &followers[..1], at(3)),
+            catalog.dissociate(gone, &followers[..1]).map(drop),
             catalog.remove_schedule(gone),
         ];
         for refused in refused {
@@ -155,8 +159,8 @@ pub(crate) fn schedules_are_by_name_and_their_followers_end_with_them(engine: &d
         of_name.map(|association| association.follower).collect::<Vec<_>>()
     };
     assert_eq!(of("Nightly"), followers);
-    assert!(catalog.dissociate(&changed, &followers[1]).expect("is ended"));
-    assert!(!catalog.dissociate(&changed, &followers[1]).expect("is ended"));
+    assert_eq!(catalog.dissociate(&changed, &followers[1..2]).expect("is ended"), 1);
+    assert_eq!(catalog.dissociate(&changed, &followers[1..2]).expect("is ended"), 0);
     assert_eq!(of("Nightly"), [followers[0].clone(), followers[2].clone()]);
     catalog.remove_schedule(&changed).expect("is removed");
     assert!(of("Nightly").is_empty());
@@ -354,7 +358,7 @@ pub(crate) fn a_domain_has_no_schedule_of_one_before_it(engine: &dyn Engine) {
         let body = format!("{{\"domain\":{domain},\"definition\":{{}}}}");
         let row = ScheduleRow { body, ..schedule(name) };
         catalog.add_schedule(&row).expect("is added");
-        catalog.associate(&row, &label, at(3)).expect("follows");
+        catalog.associate(&row, std::slice::from_ref(&label), at(3)).expect("follows");
     };
     let names = || {
         let rows = catalog.schedules().expect("are listed").into_iter();
