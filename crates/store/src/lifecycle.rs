@@ -2,6 +2,7 @@
 //! locks, copies of the catalogue, and recovery of a server from such copies. The audit trail tells
 //! of all that.
 
+mod accelerator;
 pub mod amounts;
 pub mod archive;
 pub mod audit;

@@ -4,8 +4,6 @@
 //! when it came. Data fresh from a node never goes to a GPU: the GPU's decoder may not return from
 //! a frame that somebody has made to this end, and may read a frame that no other decoder reads.
 
-use std::path::Path;
-
 use chunk::{BatchOpener, Compression, DomainKey, OpenRecord, Threads, open_all};
 use gpu::{Gpu, Settings};
 use model::ChunkDigest;
@@ -15,6 +13,7 @@ use sys::process::processors;
 use super::QuantumError;
 use crate::error::StoreError;
 use crate::folder::Config;
+use crate::lifecycle::accelerator;
 
 /// Division of the work: large batches, because a GPU takes as long for small ones.
 const ON_GPU: Settings = Settings { piece_bytes: 256 << 10, quanta: 128, lanes: 1 };
@@ -29,19 +28,8 @@ impl Opening {
     /// Opens the GPU, if the configuration allows one and quanta are opened together. Without a GPU
     /// that works, threads open everything.
     pub(super) fn new(config: &Config, opens_together: bool) -> Self {
-        let library = config.nvcomp.as_deref().map(Path::as_os_str);
-        let gpu = (config.gpu && opens_together).then(|| Gpu::open(library, ON_GPU));
-        let gpu = gpu.and_then(|opened| match opened {
-            Ok(gpu) => {
-                tracing::info!(gpu = gpu.device_name(), "a GPU opens the data of this audit");
-                Some(gpu)
-            }
-            Err(error) => {
-                let error = error.to_string();
-                tracing::warn!(error, "no GPU opens the data of this audit; threads do");
-                None
-            }
-        });
+        let open = || accelerator::open(config, ON_GPU, "opens the data of this audit");
+        let gpu = opens_together.then(open).flatten();
         // The strength does not matter for opening.
         Self { gpu, threads: Threads { compression: Compression::Stored, count: processors() } }
     }

@@ -4,15 +4,15 @@
 //! other one. What it leaves undone is left to the threads.
 
 use std::io;
-use std::path::Path;
 
 use chunk::{
     BatchCompressor, Compression, Compressor, Decompressor, RawQuantum, Remainder, compress_by,
 };
-use gpu::{Gpu, Settings};
+use gpu::Settings;
 use sys::lock::Mutex;
 
 use crate::folder::Config;
+use crate::lifecycle::accelerator;
 
 /// Maximum number of threads.
 const THREADS_MAX: usize = 64;
@@ -70,20 +70,11 @@ pub(super) fn open_gpu(
     config: &Config,
     compression: Compression,
 ) -> Option<Box<dyn BatchCompressor>> {
-    if !config.gpu || compression != OF_GPU {
+    if compression != OF_GPU {
         return None;
     }
-    match Gpu::open(config.nvcomp.as_deref().map(Path::as_os_str), ON_GPU) {
-        Ok(gpu) => {
-            tracing::info!(gpu = gpu.device_name(), "a GPU compresses data anew");
-            Some(Box::new(gpu))
-        }
-        Err(error) => {
-            let error = error.to_string();
-            tracing::warn!(error, "no GPU compresses data anew; threads do");
-            None
-        }
-    }
+    let gpu = accelerator::open(config, ON_GPU, "compresses data anew")?;
+    Some(Box::new(gpu))
 }
 
 /// Returns the number of threads on a machine with so much available memory, if it is known.
