@@ -274,14 +274,10 @@ impl Audit<'_> {
         self.note_victims()
     }
 
-    /// Notes the victims of each node. They are all if the audit has compared all data, and has
-    /// found each pack damaged that is marked so: others may be in pools that are away.
     fn note_victims(&self) -> Result<(), StoreError> {
         let lost: BTreeSet<PackNumber> = self.outcome.lost().map(|damage| damage.pack).collect();
-        let rows = self.store.catalog.packs()?;
-        let mut damaged = rows.iter().filter(|row| row.state == PackState::Damaged);
-        let is_all = self.order.data && damaged.all(|row| lost.contains(&row.number));
-        victims::note(self.store, &self.outcome.victims, is_all)
+        let is_lost = |pack| lost.contains(&pack);
+        victims::note(self.store, &self.outcome.victims, &is_lost, self.order.data)
     }
 
     fn packs(&mut self) -> Result<(), StoreError> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::error::StoreError;
-use catalog::{Filespace, Node};
-use model::{FilespaceId, NodeId, Place};
+use catalog::{Filespace, Node, PackState};
+use model::{FilespaceId, NodeId, PackNumber, Place};
 
 use crate::lifecycle::records::{self, Owner, Record, VisitEvent};
 use crate::places::places;
@@ -101,37 +101,69 @@ fn mark_of(node: &Node) -> String {
     format!("{LOST}{} {}", node.id.0, node.registered.0)
 }
 
-/// Notes how many versions of each node are victims. With `is_all`, the other nodes have none;
-/// otherwise what was noted of them stays.
-pub(crate) fn note(store: &Store, victims: &Victims, is_all: bool) -> Result<(), StoreError> {
-    let known = store.catalog.marks_of(LOST)?;
-    let mut marks = if is_all { known.clone() } else { BTreeMap::new() };
-    marks.values_mut().for_each(|versions| *versions = 0);
-    for node in store.catalog.nodes()? {
-        if let Some(versions) = victims.by_node.get(&node.id) {
-            marks.insert(mark_of(&node), i64::try_from(*versions).unwrap_or(i64::MAX));
-        }
-    }
-    marks.retain(|name, versions| known.get(name) != Some(&*versions));
-    if marks.is_empty() {
-        return Ok(());
-    }
-    Ok(store.catalog.set_marks(&marks)?)
+/// Notes how many versions of each node are victims. `damaged` has the packs whose lost data was
+/// looked for. With `is_whole`, it was looked for in all data, so if these are all damaged packs,
+/// the other nodes have no victims. Otherwise what was noted of them stays: others may be in pools
+/// that are away.
+pub(crate) fn note(
+    store: &Store,
+    victims: &Victims,
+    damaged: &dyn Fn(PackNumber) -> bool,
+    is_whole: bool,
+) -> Result<(), StoreError> {
+    let is_all = is_whole && are_all_damaged(store, damaged)?;
+    change(store, victims, |noted, found| match found {
+        None if is_all => 0,
+        found => found.unwrap_or(noted),
+    })
 }
 
-/// Adds victims that were found besides those that are noted. Until the next audit, a version with
-/// lost data in several packs counts more than once, and so does a record that cannot be decoded.
-pub(crate) fn note_more(store: &Store, victims: &Victims) -> Result<(), StoreError> {
+/// Notes victims of the packs in `damaged`, of which an audit has not known. If there are other
+/// damaged packs, the victims come on top of those that are noted: until the next audit, a version
+/// with lost data in several packs counts more than once, and so does a record that cannot be
+/// decoded.
+pub(crate) fn note_more(
+    store: &Store,
+    victims: &Victims,
+    damaged: &dyn Fn(PackNumber) -> bool,
+) -> Result<(), StoreError> {
+    if are_all_damaged(store, damaged)? {
+        return note(store, victims, damaged, true);
+    }
+    change(store, victims, |noted, found| noted.saturating_add(found.unwrap_or(0)))
+}
+
+/// Returns true if each damaged pack is one of `damaged`.
+fn are_all_damaged(
+    store: &Store,
+    damaged: &dyn Fn(PackNumber) -> bool,
+) -> Result<bool, StoreError> {
+    let rows = store.catalog.packs()?;
+    let mut marked = rows.iter().filter(|row| row.state == PackState::Damaged);
+    Ok(marked.all(|row| damaged(row.number)))
+}
+
+/// Notes for each node what `number` makes of its noted number of victims and of the found one, if
+/// any were found.
+fn change(
+    store: &Store,
+    victims: &Victims,
+    number: impl Fn(i64, Option<i64>) -> i64,
+) -> Result<(), StoreError> {
     let known = store.catalog.marks_of(LOST)?;
-    let mut marks = BTreeMap::new();
+    let mut found: BTreeMap<String, Option<i64>> =
+        known.keys().map(|mark| (mark.clone(), None)).collect();
     for node in store.catalog.nodes()? {
         if let Some(versions) = victims.by_node.get(&node.id) {
-            let name = mark_of(&node);
-            let noted = known.get(&name).copied().unwrap_or(0);
-            let versions = i64::try_from(*versions).unwrap_or(i64::MAX);
-            marks.insert(name, noted.saturating_add(versions));
+            found.insert(mark_of(&node), Some(i64::try_from(*versions).unwrap_or(i64::MAX)));
         }
     }
+    let marks = found.into_iter().map(|(mark, found)| {
+        let noted = known.get(&mark).copied().unwrap_or(0);
+        (mark, number(noted, found))
+    });
+    let marks: BTreeMap<_, _> =
+        marks.filter(|(mark, versions)| known.get(mark) != Some(versions)).collect();
     if marks.is_empty() {
         return Ok(());
     }

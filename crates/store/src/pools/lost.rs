@@ -91,12 +91,7 @@ fn note_victims(store: &Store, lost: &BTreeMap<PackNumber, LostChunks>) -> Resul
         let (node, path) = (&victim.node, model::escaped(&victim.path));
         tracing::error!(%node, %path, "a version needs data that is lost");
     }
-    let rows = store.catalog.packs()?;
-    let mut damaged = rows.iter().filter(|row| row.state == PackState::Damaged);
-    if damaged.all(|row| lost.contains_key(&row.number)) {
-        return victims::note(store, &found, true);
-    }
-    victims::note_more(store, &found)
+    victims::note_more(store, &found, &|pack| lost.contains_key(&pack))
 }
 
 /// Returns the chunks that are lost if each pool that has the pack has lost data of it.
