@@ -12,6 +12,19 @@ const FILE_BYTES: usize = 300_000;
 pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
 
 impl Space {
+    /// Migrates files as [`Space::on_volumes`]. One volume is mounted at a time, and nothing that
+    /// was read from one is kept.
+    fn on_one_mount() -> Option<(Self, Files)> {
+        let (mut space, files) = Self::on_volumes()?;
+        space.scene.configure("stage_bytes", 0);
+        space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+        Some((space, files))
+    }
+
+    fn spawn_recall(&self, path: &Path) -> Process {
+        self.node().spawn(&["hsm", "recall", path.to_str().unwrap(), "--json"])
+    }
+
     /// Migrates files in three rounds, each of which goes to a volume of its own.
     pub(super) fn on_volumes() -> Option<(Self, Files)> {
         let space = Self::new(KINDS[0], &[])?;
@@ -185,17 +198,12 @@ fn a_program_that_is_killed_while_it_waits_loses_its_place_and_its_mount() {
 
 #[test]
 fn who_waits_for_a_volume_is_listed_and_sent_away() {
-    let Some((mut space, files)) = Space::on_volumes() else { return };
-    space.scene.configure("stage_bytes", 0);
-    space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    let Some((space, files)) = Space::on_one_mount() else { return };
     // A process that opens a volume waits until the lease on the volume ends.
     let Some(held) = leases::Lease::take("read", &space.volume_files()) else { return };
-    let recall = |(path, _): &(PathBuf, Vec<u8>)| {
-        space.node().spawn(&["hsm", "recall", path.to_str().unwrap(), "--json"])
-    };
     let server = &space.scene.server;
     let queue = || server.try_admin(&["queue"]).expect(&[0]).json_lines();
-    let first = recall(&files[0]);
+    let first = space.spawn_recall(&files[0].0);
     space.wait_for("the queue", || !queue().is_empty());
     let wait = queue().remove(0);
     assert_eq!((&wait["kind"], &wait["node"]), (&"list".into(), &"anna".into()), "{wait}");
@@ -203,7 +211,7 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     let under_way = wait["volume"].as_str().unwrap();
     assert!(space.scene.volume_names().contains(&under_way.to_owned()), "{wait}");
     // The only mount is in use, so the volume of the second recall is not mounted.
-    let second = recall(&files[1]);
+    let second = space.spawn_recall(&files[1].0);
     let others = || queue().into_iter().filter(|wait| wait["volume"] != *under_way);
     space.wait_for("the other", || others().next().is_some());
     server.try_admin(&["queue", "cancel", "999999"]).expect(&[12]);
@@ -229,19 +237,14 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
 
 #[test]
 fn all_who_wait_for_a_volume_are_sent_away() {
-    let Some((mut space, files)) = Space::on_volumes() else { return };
-    space.scene.configure("stage_bytes", 0);
-    space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    let Some((space, files)) = Space::on_one_mount() else { return };
     let Some(held) = leases::Lease::take("read", &space.volume_files()) else { return };
-    let recall = |(path, _): &(PathBuf, Vec<u8>)| {
-        space.node().spawn(&["hsm", "recall", path.to_str().unwrap(), "--json"])
-    };
     let server = &space.scene.server;
     let is_waiting = || !server.try_admin(&["queue"]).expect(&[0]).json_lines().is_empty();
-    let first = recall(&files[0]);
+    let first = space.spawn_recall(&files[0].0);
     space.wait_for("the queue", is_waiting);
     // The only mount is in use.
-    let second = recall(&files[1]);
+    let second = space.spawn_recall(&files[1].0);
     for _ in 0..600 {
         drop(dsmadmc(server, &["cancel request all"]).expect(&[0, 11]));
         if second.ends_within(Duration::from_millis(100)) {
