@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use model::{NodeId, archive_number, mount_point};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use server::{Activity, ConnectedNode, NumberKind};
 use store::nodes::note;
 
 use super::found_node::{find_node, nodes_seen};
 use super::nodes::NodePath;
-use super::work_reports::StageTimes;
+use super::work_reports::BackupReport;
 use crate::call::{Answer, Call};
 use crate::cursor::ListQuery;
 use crate::fields::{Bytes, Empty, Page, Time};
@@ -60,41 +59,6 @@ struct BackupDocument {
     /// Absent if the report of the node cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<BackupReport>,
-}
-
-/// Report of a session, as the node sent it. Older programs leave fields out, and newer ones may
-/// add some.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct BackupReport {
-    /// Number of examined objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inspected: Option<u64>,
-    /// Number of new versions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backed_up: Option<u64>,
-    /// Number of objects with new attributes only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    updated: Option<u64>,
-    /// Number of active versions that became inactive.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expired: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<u64>,
-    /// Sum of the sizes of examined objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_inspected: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_before_dedup: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_after_dedup: Option<u64>,
-    /// Bytes that have arrived at the server, including retries.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_transferred: Option<u64>,
-    /// Times by the names of the stages: authenticate, read, compress, send and commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stages: Option<BTreeMap<String, StageTimes>>,
-    #[serde(flatten)]
-    others: BTreeMap<String, Value>,
 }
 
 pub(super) fn add(routes: &mut Routes) {

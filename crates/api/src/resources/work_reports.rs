@@ -69,20 +69,8 @@ pub(super) struct NodeReport {
     command: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
-    /// Number of examined objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inspected: Option<u64>,
-    /// Number of new versions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backed_up: Option<u64>,
-    /// Number of objects with new attributes only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    updated: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted: Option<u64>,
-    /// Number of active versions that became inactive.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expired: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     restored: Option<u64>,
     /// Number of objects of a restore that were there as they were stored.
@@ -95,21 +83,9 @@ pub(super) struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     versions: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<u64>,
-    /// Sum of the sizes of examined objects.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_inspected: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_before_dedup: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_after_dedup: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     bytes_restored: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes_verified: Option<u64>,
-    /// Bytes that have arrived at the server, including retries, or that were received.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes_transferred: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data_transfer_secs: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,9 +95,6 @@ pub(super) struct NodeReport {
     interruptions: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pauses: Option<u64>,
-    /// Times by the names of the stages: authenticate, read, compress, send and commit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stages: Option<BTreeMap<String, StageTimes>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
     /// The first failures.
@@ -135,12 +108,48 @@ pub(super) struct NodeReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     drill: Option<DrillReport>,
     #[serde(flatten)]
+    backup: BackupReport,
+}
+
+/// Report of a backup, as the node sent it. Older programs leave fields out, and newer ones may add
+/// some.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct BackupReport {
+    /// Number of examined objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inspected: Option<u64>,
+    /// Number of new versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backed_up: Option<u64>,
+    /// Number of objects with new attributes only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated: Option<u64>,
+    /// Number of active versions that became inactive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<u64>,
+    /// Sum of the sizes of examined objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_inspected: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_before_dedup: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_after_dedup: Option<u64>,
+    /// Bytes that have arrived at the server, including retries; of a restore, those that were
+    /// received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_transferred: Option<u64>,
+    /// Times by the names of the stages: authenticate, read, compress, send and commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stages: Option<BTreeMap<String, StageTimes>>,
+    #[serde(flatten)]
     others: BTreeMap<String, Value>,
 }
 
 /// Times of a stage of a backup.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct StageTimes {
+struct StageTimes {
     /// Work, summed over threads.
     #[serde(default)]
     busy_secs: f64,
