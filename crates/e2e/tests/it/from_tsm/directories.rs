@@ -201,3 +201,29 @@ fn an_expiration_of_a_file_leaves_the_guard_in_force() {
     site.dsmc(&["expire", &all, "-noprompt"]).expect(&[0]);
     site.dsmc(&["q", "ba", &all]).expect(&[8]);
 }
+
+/// Files that were named beside a file system that cannot be backed up were not sent at all.
+#[test]
+fn a_file_system_that_fails_keeps_nothing_else_from_being_sent() {
+    let site = Site::new(2);
+    let (tree, file) = (site.tree(), site.scene.file(0));
+    let file = file.to_str().unwrap();
+    let refused = "Sending of object '/proc' failed: a pseudo file system is not backed up";
+    for (words, number) in [
+        (&["selective", "/proc", file][..], "ANS1804E"),
+        (&["incremental", "/proc", &format!("{tree}/"), "-subdir=yes"], "ANS1802E"),
+    ] {
+        let outcome = site.dsmc(words).expect(&[4]).says(refused).says(number);
+        assert!(outcome.stdout.contains("Total number of objects failed:               1"));
+        site.dsmc(&["query", "backup", file]).expect(&[0]);
+    }
+    let options = fs::read_to_string(&site.options).unwrap();
+    let other = site.scene.file(1);
+    site.dsmc(&["query", "backup", other.to_str().unwrap()]).expect(&[0]);
+    fs::write(&site.options, format!("{options}DOMAIN /proc {tree} /nowhere\n")).unwrap();
+    fs::write(site.scene.tree.join("new"), b"new").unwrap();
+    site.dsmc(&["incremental", "-subdir=yes"]).expect(&[4]).says(refused);
+    site.dsmc(&["query", "backup", &format!("{tree}/new")]).expect(&[0]);
+    // If nothing can be sent, the command is not done.
+    site.dsmc(&["selective", "/proc"]).expect(&[12]).says("a pseudo file system");
+}

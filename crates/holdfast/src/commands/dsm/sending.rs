@@ -102,15 +102,16 @@ fn send(session: &mut Session<'_>, title: &str, number: &str) -> Result<u8, Comm
     }
     for (part, paths) in parts(session, &sources) {
         let line = command_line(session, &list, part);
-        run.part(session, line, part, &paths)?;
+        run.try_part(session, line, part, paths)?;
     }
     drop(list);
     if !sources.named.is_empty() {
         let list = List::write(session, &session.site.translation.list_of_named())?;
         let part = Part { sending: PathSource::Trees, origin: Origin::NamedFile };
         let line = command_line(session, &list, part);
-        run.part(session, line, part, &sources.named)?;
+        run.try_part(session, line, part, sources.named)?;
     }
+    run.tell_refused(session)?;
     run.end(session, title, number, &shown)
 }
 
@@ -416,6 +417,10 @@ pub(super) struct Run {
     pub(super) totals: Totals,
     pub(super) code: u8,
     failures: Vec<(String, String)>,
+    /// True if a command line has done its work, in part at least.
+    is_any_done: bool,
+    /// Paths of command lines that have done nothing, each with the reason.
+    refused: Vec<(Vec<Vec<u8>>, CommandError)>,
     /// File spaces of a backup whose paths come from the node's settings.
     filespaces: Vec<String>,
     told: u64,
@@ -451,6 +456,44 @@ impl Run {
             ..error
         })?;
         self.code = self.code.max(code);
+        self.is_any_done = true;
+        Ok(())
+    }
+
+    /// Runs one command line of the work. If it can do nothing for its paths, it does not keep the
+    /// others from being sent.
+    fn try_part(
+        &mut self,
+        session: &mut Session<'_>,
+        line: Vec<OsString>,
+        part: Part,
+        paths: Vec<Vec<u8>>,
+    ) -> Result<(), CommandError> {
+        match self.part(session, line, part, &paths) {
+            Err(error) if !error.is_loss && !child::is_interrupted() => {
+                self.refused.push((paths, error));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Tells the paths for which nothing could be done. Fails with the first reason if nothing was
+    /// done at all.
+    fn tell_refused(&mut self, session: &mut Session<'_>) -> Result<(), CommandError> {
+        let refused = std::mem::take(&mut self.refused);
+        for (paths, error) in refused {
+            if !self.is_any_done {
+                return Err(error);
+            }
+            let failure = |path: &Vec<u8>| {
+                let path = model::escaped(path);
+                let begin = format!("cannot back up {path}: ");
+                let reason = error.message.strip_prefix(&begin).unwrap_or(&error.message);
+                (path, reason.to_owned())
+            };
+            self.fail(session, paths.iter().map(failure).collect());
+        }
         Ok(())
     }
 
