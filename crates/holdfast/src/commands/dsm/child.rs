@@ -51,6 +51,9 @@ impl Outcome {
     /// Returns the error as that of the command.
     pub(super) fn checked(self) -> Result<u8, CommandError> {
         match self.error {
+            None if self.code == NOT_DONE && is_interrupted() => {
+                Err(CommandError::new("the command was interrupted"))
+            }
             None if self.code == NOT_DONE => {
                 Err(CommandError::new("the command has ended without a reason"))
             }
