@@ -93,3 +93,24 @@ fn a_user_who_may_not_read_the_folder_of_the_node_is_told_so() {
     let refused = refused.expect(&[12]).says("client.toml").says("run the command as root");
     assert!(!refused.stderr.contains("ANS2050E"), "{refused}");
 }
+
+/// A script that asked a server that was away waited for an hour.
+#[test]
+fn a_question_does_not_wait_for_a_server_that_is_away() {
+    let mut site = Site::new(1);
+    site.dsmc(&["query", "session"]).expect(&[0]);
+    let system = site.options.with_file_name("dsm.sys");
+    let text = fs::read_to_string(&system).unwrap();
+    fs::write(&system, text.replace("COMMRESTARTDuration 0", "COMMRESTARTDuration 60")).unwrap();
+    site.scene.server.kill9();
+    let pattern = format!("{}/*", site.tree());
+    for words in [
+        &["query", "session"][..],
+        &["query", "filespace"],
+        &["query", "backup", &pattern],
+        &["query", "access"],
+        &["preview", "backup", &pattern],
+    ] {
+        site.dsmc(words).expect(&[12]).says("ANS1017E");
+    }
+}

@@ -116,7 +116,7 @@ fn kind_name(rule: &ReadRule) -> &'static str {
 
 /// `dsmc query access`: the rules, with the numbers by which they are deleted.
 pub(super) fn query(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    let rules = joining::connect(session)?.read_rules()?;
+    let rules = joining::connect_at_once(session)?.read_rules()?;
     if session.is_json() {
         for (index, rule) in rules.iter().enumerate() {
             session.document(&RuleDocument::new(Some(index + 1), rule));

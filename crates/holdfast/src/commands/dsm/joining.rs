@@ -36,7 +36,8 @@ pub(super) fn connect(session: &mut Session<'_>) -> Result<Client, CommandError>
     connect_by(session, &link)
 }
 
-/// Connects like [`connect`], and does not wait for a server that is away.
+/// Connects like [`connect`], and does not wait for a server that is away: a script that asks
+/// wants an answer. In TSM, too, COMMRESTARTDURATION is for work that was interrupted.
 pub(super) fn connect_at_once(session: &mut Session<'_>) -> Result<Client, CommandError> {
     let link = LinkArgs { wait: Some(Duration::ZERO), ..session.link() };
     connect_by(session, &link)

@@ -43,7 +43,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<u8, CommandError> {
 }
 
 fn with_server(session: &mut Session<'_>) -> Result<u8, CommandError> {
-    let client = joining::connect(session)?;
+    let client = joining::connect_at_once(session)?;
     match session.action() {
         Action::QueryBackup => backup(session, &client),
         Action::QueryArchive => archive(session, &client),
