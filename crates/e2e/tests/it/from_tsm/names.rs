@@ -59,6 +59,11 @@ fn a_preview_shows_what_its_operation_would_send() {
     );
     let of_archive = shown(&["preview", "archive", &all]);
     assert_eq!(of_archive, ["+", "+/a.c", "+/b.tmp", "+/cache", "+/cache/d.c", "-/c.old"]);
+    // The program that looks has a list of its own, which nobody else knows.
+    let rows = site.dsmc(&["preview", "backup", &all, "-json"]).expect(&[0]).json_lines();
+    let of_list = |row: &&serde_json::Value| row["path"].as_str().unwrap().ends_with("b.tmp");
+    let source = rows.iter().find(of_list).unwrap()["rule"]["source"].as_str().unwrap();
+    assert_eq!(source, format!("{} line 2", list.display()));
     assert_eq!(shown(&["pre", "ar", &pattern, "-su=yes"]), ["+/a.c", "+/cache/d.c"]);
     assert_eq!(shown(&["pre", "ar", &pattern, "-su=no"]), ["+/a.c"]);
     assert_eq!(shown(&["pre", "ar", &pattern, "-traverse=no"]), ["+/a.c"]);

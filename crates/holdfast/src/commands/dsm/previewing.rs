@@ -22,7 +22,7 @@ const HEADING: &str =
 /// `dsmc preview`: each object, whether it would be sent, and by which statement.
 pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
     session.heading();
-    joining::connect(session)?;
+    joining::connect_at_once(session)?;
     let list = List::write(session, &session.site.translation.list())?;
     let specs = stored::operands(session)?;
     let is_archive = session.action() == Action::PreviewArchive;
@@ -42,7 +42,12 @@ pub(super) fn preview(session: &mut Session<'_>) -> Result<u8, CommandError> {
     };
     let outcome = child::run(child, &mut |event| match event {
         Event::Document(document) if !is_named(&document) => {}
-        Event::Document(document) if session.is_json() => session.context.output.json(&document),
+        Event::Document(mut document) if session.is_json() => {
+            if let Some(Value::String(source)) = document.pointer_mut("/rule/source") {
+                *source = with_places(session, source, Origin::Named);
+            }
+            session.context.output.json(&document);
+        }
         Event::Document(document) => {
             let line = preview_line(session, &document);
             session.say(&line);
