@@ -363,6 +363,7 @@ fn images_come_and_go_with_the_words_of_always() {
     golden.dsmc(&["query", "image", "/no/such/disk"]).expect(&[8]);
     // It asks, and nobody answers.
     golden.dsmc(&["restore", "image", disk, copy]).expect(&[12]);
+    golden.dsmc(&["restore", "image", "/no/such/disk", copy]).expect(&[12]);
     golden.dsmc(&["restore", "image", disk, copy, "-noprompt"]).expect(&[0]);
     golden
         .dsmc(&["restore", "image", "/no/such/disk", copy, "-noprompt"])

@@ -10,6 +10,8 @@ mod opened;
 mod restore;
 mod verify;
 
+pub(super) use named::find as find_image;
+
 use crate::context::Context;
 use crate::error::CommandError;
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use client::ErrorKind;
 use dsm::client as plan;
 use dsm::lines::{Totals, restore_report, session_report};
 use serde_json::Value;
@@ -13,6 +14,7 @@ use super::sending::{self, shown_path};
 use super::session::Session;
 use super::stored::Filter;
 use super::{joining, questions, restoring};
+use crate::commands::image::find_image;
 use crate::error::{CommandError, DONE, FAILED, NOT_DONE};
 use crate::output;
 
@@ -105,13 +107,22 @@ pub(super) fn restore(session: &mut Session<'_>) -> Result<u8, CommandError> {
         [name, target] => (name.clone(), target.clone()),
         _ => return Err(CommandError::new("ANS1089E name an image, and the disk to write")),
     };
+    let client = joining::connect(session)?;
+    let at = Filter::of(session)?.which.at;
+    let name = OsString::from_vec(name);
+    // Nobody has to decide about an image that is not there.
+    find_image(&client, &name, at).map_err(|error| match error.kind {
+        Some(ErrorKind::NotFound) => {
+            CommandError { message: format!("ANS1302E {}", error.message), ..error }
+        }
+        _ => error,
+    })?;
     let question = format!("Overwrite all content of {}?", model::escaped(&target));
     if !questions::is_agreed(session, &question)? {
         return Ok(NOT_DONE);
     }
-    joining::connect(session)?;
-    let at = Filter::of(session)?.which.at.map(crate::moment::rfc3339_to_second);
-    let (name, target) = (OsString::from_vec(name), OsString::from_vec(target));
+    let at = at.map(crate::moment::rfc3339_to_second);
+    let target = OsString::from_vec(target);
     let line = plan::image_restore(&name, &target, at.as_deref(), true);
     let home = session.home.clone();
     let child = Child { home: &home, words: &line, input: Vec::new(), tells_objects: false };

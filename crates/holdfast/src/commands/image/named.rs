@@ -12,7 +12,7 @@ use crate::{moment, path};
 
 /// Finds an image by its name. Images are called after the paths of devices, so a relative path is
 /// tried as it is, and then from the working directory.
-pub(super) fn find(
+pub(in crate::commands) fn find(
     client: &Client,
     name: &OsStr,
     at: Option<ServerTime>,
