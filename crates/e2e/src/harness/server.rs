@@ -94,6 +94,12 @@ impl Server {
         self.memory("VmHWM:")
     }
 
+    /// Returns by how many bytes the peak of the memory is above `before`, an earlier peak. The
+    /// kernel adds up counts of its processors roughly, so that its peak may shrink a little.
+    pub fn peak_growth_bytes(&self, before: u64) -> u64 {
+        self.peak_memory_bytes().saturating_sub(before)
+    }
+
     /// Returns the memory that the process has now for itself, in bytes. Pages of files do not
     /// count: the kernel takes them back when it needs them.
     pub fn memory_bytes(&self) -> u64 {

@@ -25,7 +25,7 @@ fn check(attack: impl FnOnce(&Intruder<'_>)) {
     let idle = scene.server.peak_memory_bytes();
     attack(&Intruder::of(&scene.server, &captured));
     assert!(scene.server.is_up(), "the attack ended the server");
-    let growth = scene.server.peak_memory_bytes() - idle;
+    let growth = scene.server.peak_growth_bytes(idle);
     assert!(growth < GROWTH_MAX, "the server grew by {} MiB", growth >> 20);
     scene.backup();
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("back", &[])));

@@ -64,7 +64,7 @@ fn open_backup(client: &mut HostileClient, filespace: &str) -> usize {
 #[track_caller]
 fn assert_serves(scene: &Scene, idle: u64) {
     scene.backup();
-    let growth = scene.server.peak_memory_bytes() - idle;
+    let growth = scene.server.peak_growth_bytes(idle);
     assert!(growth < GROWTH_MAX, "the server grew by {} MiB", growth >> 20);
 }
 
@@ -315,7 +315,7 @@ fn restores_of_a_node_that_takes_no_answers_take_a_bounded_memory() {
         }
     }
     let began = e2e::clock::now();
-    while scene.server.peak_memory_bytes() - idle < UNREAD_MIN {
+    while scene.server.peak_growth_bytes(idle) < UNREAD_MIN {
         assert!(began.elapsed() < NOTICED_MAX, "nothing is unread, so this shows nothing");
         e2e::clock::pause(Duration::from_millis(50));
     }
