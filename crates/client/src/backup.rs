@@ -27,6 +27,7 @@ mod context;
 mod crew;
 mod digest;
 mod draft;
+mod ending;
 mod examine;
 mod expiry;
 mod figures;
@@ -74,6 +75,7 @@ use model::archive_filespace;
 use policy::Operation;
 
 pub(crate) use self::clock_step::NO_CHANGE_TIME;
+pub(crate) use self::ending::run as end_versions;
 pub use self::hidden::is_hidden;
 pub(crate) use self::image::back_up as back_up_image;
 pub use self::image::{ImageOptions, ImageReport};

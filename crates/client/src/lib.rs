@@ -95,9 +95,9 @@ pub use node::{
 };
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DeletionScope, DiffOptions,
-    FindOptions, ListContent, ListOptions, LocalServer, Origin, PreviewOptions, ReplaceRule,
-    RestoreOptions, RestorePart, STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions,
-    VersionChoice,
+    ExpireOptions, FindOptions, ListContent, ListOptions, LocalServer, Origin, PreviewOptions,
+    ReplaceRule, RestoreOptions, RestorePart, STREAM_FILESPACE, Sample, Stream, Targets,
+    VerifyOptions, VersionChoice,
 };
 pub use pace::{Rate, RateError, RateLimits};
 pub use patience::Patience;
@@ -313,6 +313,17 @@ impl Client {
             archive::delete_local(&self.link, number, &mut report, progress)?;
         }
         Ok(report)
+    }
+
+    /// Ends the active versions of the named objects, as if they were gone: they stay restorable as
+    /// the policy says for objects that are deleted. A name without an active version is a failure
+    /// in the report.
+    pub fn expire(
+        &self,
+        options: &ExpireOptions,
+        progress: &Arc<Progress>,
+    ) -> Result<BackupReport, ClientError> {
+        backup::end_versions(&self.link, &self.home, options, progress)
     }
 
     /// Returns the decision of a backup about each path, with the rule that decides, and warnings
