@@ -13,6 +13,7 @@ mod diff;
 pub(crate) mod dsm;
 mod dsmadmc;
 mod enroll;
+mod expire;
 mod explain;
 mod find;
 mod hsm;
@@ -57,6 +58,7 @@ pub(crate) enum Command {
     Retrieve(retrieve::Args),
     Archives(archives::Args),
     Access(access::Args),
+    Expire(expire::Args),
     Delete(delete::Args),
     Undelete(undelete::Args),
     List(list::Args),
@@ -129,6 +131,7 @@ pub(crate) fn run(
         Command::Retrieve(args) => retrieve::run(args, &mut context),
         Command::Archives(args) => archives::run(&args, &mut context),
         Command::Access(args) => access::run(&args, &mut context),
+        Command::Expire(args) => expire::run(&args, &mut context),
         Command::Delete(args) => delete::run(args, &mut context),
         Command::Undelete(args) => undelete::run(&args, &mut context),
         Command::List(args) => list::run(args, &mut context),

@@ -5,6 +5,7 @@ mod backup;
 mod baseline;
 pub(crate) mod drills;
 mod estimate;
+mod expiry;
 mod file_system;
 mod image;
 mod interruption;
@@ -18,6 +19,7 @@ mod verify;
 pub(crate) use backup::{BackupDocument, backup_text};
 pub(crate) use baseline::{baseline_text, comparison_line, trend_text};
 pub(crate) use drills::LastDrillsDocument;
+pub(crate) use expiry::expiry_text;
 pub(crate) use file_system::FileSystemDocument;
 pub(crate) use image::{
     ImageDocument, ImageReportDocument, ImageRestoreDocument, image_restore_text, image_text,

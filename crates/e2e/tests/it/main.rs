@@ -63,6 +63,8 @@ mod enrolment_keys;
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
+mod expiring;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod from_tsm;

@@ -34,11 +34,12 @@ each managed file system itself.
 ";
 
 /// Commands whose options are those of the client.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "archive",
     "backup",
     "delete",
     "diff",
+    "expire",
     "find",
     "image backup",
     "image restore",

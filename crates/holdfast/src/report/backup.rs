@@ -121,6 +121,11 @@ impl<'a> PlannedDocument<'a> {
 }
 
 impl<'a> BackupDocument<'a> {
+    /// Returns the document of a command that ends versions and sends nothing.
+    pub(crate) fn of_expiry(report: &'a BackupReport) -> Self {
+        Self { command: "expire", ..Self::new(report, &[]) }
+    }
+
     /// Returns the document of a backup. `mounts` are the file systems of the machine, if the
     /// backup has chosen among them.
     pub(crate) fn new(report: &'a BackupReport, mounts: &'a [MountStanding]) -> Self {
