@@ -23,7 +23,8 @@ pub use command::{Command, CommandError, is_about_cache, options_of, parse};
 pub use message::{Message, message};
 pub use pathname::{Placement, Preservation, placements};
 pub use plan::{
-    PathSource, archive, backup, image_backup, image_restore, node_read, preview, restore, retrieve,
+    PathSource, archive, backup, expiry, image_backup, image_restore, node_read, preview, restore,
+    retrieve,
 };
 pub use spec::{Last, Spec};
 pub use table::{Action, CommandDefinition, commands};

@@ -58,6 +58,17 @@ pub fn backup(
     line
 }
 
+/// Returns the command line that ends the active versions of a list on standard input, in one
+/// filespace if it is named.
+pub fn expiry(options: &Options, filespace: Option<&Path>) -> Vec<OsString> {
+    let mut line = words(["expire", "--json", "--filelist", "-", "--null"]);
+    line.extend(wait(options));
+    if let Some(filespace) = filespace {
+        line.extend(pair("--filespace", filespace.as_os_str()));
+    }
+    line
+}
+
 fn sender_flags(options: &Options, list: Option<&Path>) -> Vec<OsString> {
     let mut line = configuration::backup_flags(options);
     // The exit code depends on whether an excluded path was named, which only the command knows.

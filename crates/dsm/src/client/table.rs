@@ -136,7 +136,7 @@ pub(super) const COMMANDS: [CommandDefinition; 59] = [
     refused("REStore VM", MACHINES, "use 'holdfast image restore' for their disks"),
     done("REStore", Action::Restore, "holdfast restore"),
     done("RETrieve", Action::Retrieve, "holdfast retrieve"),
-    done("EXPire", Action::Expire, "holdfast backup --exclude"),
+    done("EXPire", Action::Expire, "holdfast expire"),
     done("DELete ARchive", Action::DeleteArchive, "holdfast delete --archive"),
     done("DELete Backup", Action::DeleteBackup, "holdfast delete"),
     done("DELete Filespace", Action::DeleteFilespace, "holdfast delete"),

@@ -326,7 +326,7 @@ fn braces_name_the_file_space_of_a_version() {
     let out = site.scene.scratch.join("out").display().to_string();
     site.dsmc(&["restore", &in_braces, &out, "-inactive"]).expect(&[0]);
     assert_eq!(fs::read(&out).unwrap(), b"older");
-    site.dsmc(&["expire", &in_braces, "-noprompt"]).expect(&[12]).says("ANS1107E");
+    site.dsmc(&["expire", &in_braces, "-noprompt"]).expect(&[12]).says("ANS1302E");
     site.scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
     let delete = |operand: &str| {
         let words = ["delete", "backup", operand, "-deltype=all", "-noprompt"];

@@ -23,7 +23,7 @@ use crate::path::JsonPath;
 
 /// Maximum number of paths, and of their bytes, on one command line.
 const PATHS_MAX: usize = 5_000;
-pub(super) const PATHS_BYTES_MAX: usize = 1 << 20;
+const PATHS_BYTES_MAX: usize = 1 << 20;
 /// Number of objects between two lines about the progress.
 const PROGRESS_OBJECTS: u64 = 500;
 /// Name of the file with the translated statements.
