@@ -543,7 +543,7 @@ fn another_node_gets_access_by_the_commands_of_tsm() {
     let folder = file.parent().unwrap().to_str().unwrap();
     site.dsmc(&["query", "access"]).expect(&[0]).says("No other node");
     site.dsmc(&["set", "access", "backup", &format!("{folder}/*"), "BERT"])
-        .expect(&[0])
+        .expect(&[8])
         .says("BERT");
     let listed = site.dsmc(&["q", "ac"]).expect(&[0]);
     assert!(listed.stdout.lines().any(|line| line.ends_with(folder)), "{listed}");

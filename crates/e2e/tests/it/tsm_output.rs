@@ -287,7 +287,7 @@ fn the_client_writes_what_it_has_always_written() {
     golden.dsmc(&["archive", &file, "-description=project 17"]).expect(&[0]);
     golden.dsmc(&["query", "archive", &file]).expect(&[0]);
     golden.dsmc(&["retrieve", &file, &destination]).expect(&[0]);
-    golden.dsmc(&["set", "access", "backup", &all, "BERT"]).expect(&[0]);
+    golden.dsmc(&["set", "access", "backup", &all, "BERT"]).expect(&[8]);
     golden.dsmc(&["query", "access"]).expect(&[0]);
     golden.dsmc(&["delete", "access", "1"]).expect(&[0]);
     golden.dsmc(&["set", "password"]).expect(&[0]);

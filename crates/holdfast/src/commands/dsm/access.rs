@@ -71,7 +71,21 @@ pub(super) fn set(session: &mut Session<'_>) -> Result<u8, CommandError> {
         model::escaped(&rule.path)
     ));
     session.document(&RuleDocument::new(None, &rule));
-    Ok(DONE)
+    if !names_files_of_one_directory(&files) {
+        return Ok(DONE);
+    }
+    session.complain(&format!(
+        "ANS1148W '{}' is wider here than in TSM: the node may read what is in the directories \
+         below, too",
+        model::escaped(&files)
+    ));
+    Ok(WARNED)
+}
+
+/// Returns true if `files` means the files directly in a directory, as `/dir/*` does in TSM. There
+/// is no such rule here.
+fn names_files_of_one_directory(files: &[u8]) -> bool {
+    files.strip_suffix(b"/*").is_some_and(|folder| !folder.ends_with(b"/*"))
 }
 
 fn is_archive(word: &[u8]) -> Result<bool, CommandError> {
@@ -207,6 +221,15 @@ mod tests {
         }
         for wrong in ["/home/*.c", "/home/*/a"] {
             assert!(top(wrong.as_bytes(), b"/").is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_rule_for_the_files_of_one_directory_is_wider() {
+        let is_wider = |files: &str| names_files_of_one_directory(files.as_bytes());
+        assert!(is_wider("/home/ann/*") && is_wider("/*"));
+        for as_meant in ["/home/ann/*/*", "/home/ann/", "/home/ann/file", "*"] {
+            assert!(!is_wider(as_meant), "{as_meant}");
         }
     }
 

@@ -223,8 +223,12 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
         let name = model::escaped(name);
         wanted.as_ref().is_none_or(|wanted| dsm::words::is_like(wanted, &name))
     };
-    let named = (1..).zip(&filespaces).filter(|(_, filespace)| is_wanted(&filespace.name));
-    let named: Vec<(usize, &FilespaceSummary)> = named.collect();
+    let mut named: Vec<(usize, &FilespaceSummary)> = Vec::new();
+    for (number, filespace) in (1..).zip(&filespaces) {
+        if is_wanted(&filespace.name) && stored::has_versions(client, filespace)? {
+            named.push((number, filespace));
+        }
+    }
     if named.is_empty() {
         let shown = wanted.unwrap_or_default();
         session.complain(&format!("ANS1092W No file space is called '{shown}'"));

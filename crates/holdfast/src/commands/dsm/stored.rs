@@ -417,6 +417,30 @@ fn check_filespace(client: &Client, name: &[u8]) -> Result<(), CommandError> {
     Err(no_filespace(name))
 }
 
+/// Returns true if a filespace has versions. The server keeps one whose versions were all deleted,
+/// so that the deletion can be undone.
+pub(super) fn has_versions(
+    client: &Client,
+    filespace: &FilespaceSummary,
+) -> Result<bool, CommandError> {
+    if filespace.active_objects > 0 {
+        return Ok(true);
+    }
+    let options = ListOptions {
+        which: VersionChoice { at: None, inactive: true },
+        content: ListContent::Everything,
+        all_versions: true,
+        filespace: Some(model::mount_point(&filespace.name).to_vec()),
+        ..ListOptions::default()
+    };
+    let mut has_versions = false;
+    client.list(&options, &mut |_| {
+        has_versions = true;
+        false
+    })?;
+    Ok(has_versions)
+}
+
 /// The error for a filespace that the server does not have.
 pub(super) fn no_filespace(name: &[u8]) -> CommandError {
     let shown = model::escaped(name);
