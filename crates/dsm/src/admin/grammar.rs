@@ -46,7 +46,7 @@ pub struct LineReader {
 }
 
 impl LineReader {
-    /// ValueKind a line. Returns a command if it is complete and has any words.
+    /// Takes a line. Returns a command if it is complete and has any words.
     pub fn take(&mut self, line: &str) -> Option<String> {
         let line = self.without_comment_lines(line)?;
         let line = line.trim_end();
@@ -112,6 +112,17 @@ pub fn check_length(command: &str) -> Result<(), Message> {
     }
     let text = format!("The command is longer than {COMMAND_BYTES_MAX} bytes.");
     Err(Message::refusal("ANR2003E", ReturnCode::Syntax, text))
+}
+
+/// Fails if the command had bytes that are no UTF-8. Whoever has read it has put U+FFFD in their
+/// place, so that it would name something else.
+pub fn check_text(command: &str) -> Result<(), Message> {
+    if !command.contains(char::REPLACEMENT_CHARACTER) {
+        return Ok(());
+    }
+    let text = "The command has bytes that are no UTF-8, and is not carried out; convert the \
+                macro or the terminal to UTF-8, as with 'iconv -t UTF-8'.";
+    Err(Message::refusal("ANS8027E", ReturnCode::Syntax, text.to_owned()))
 }
 
 /// Divides a command into words.

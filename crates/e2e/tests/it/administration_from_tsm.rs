@@ -137,6 +137,11 @@ fn a_macro_in_another_encoding_is_refused_by_one_line() {
     let outcome = dsmadmc(&scene.server, &[&format!("macro {}", file.display())]);
     assert_ne!(outcome.code(), 0);
     assert!(outcome.stdout.contains("ANS8027E") && outcome.stdout.contains("UTF-16"), "{outcome}");
+    // Other characters in their place would name another node.
+    fs::write(&file, b"query node\nquery node a\xffna\n").expect("is written");
+    let outcome = dsmadmc(&scene.server, &[&format!("macro {}", file.display())]);
+    assert_eq!(outcome.stdout.matches("ANS8027E").count(), 1, "{outcome}");
+    assert!(outcome.code() != 0 && outcome.stdout.contains("ANNA"), "{outcome}");
     fs::write(&file, b"\xef\xbb\xbfquery node\n").expect("is written");
     let outcome = dsmadmc(&scene.server, &[&format!("macro {}", file.display())]);
     outcome.expect(&[0]).says("ANNA");

@@ -224,6 +224,7 @@ impl Session<'_> {
 
     fn command(&mut self, text: &str) -> Result<(), Refusal> {
         grammar::check_length(text)?;
+        grammar::check_text(text)?;
         let text = grammar::without_end(text);
         if is_select(text) {
             return self.select(text);
