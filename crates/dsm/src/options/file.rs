@@ -74,10 +74,22 @@ fn parse_line(line: &[u8]) -> Result<Option<ParsedLine>, String> {
     if definition.kind == Kind::Text && matches!(value, b"\"\"" | b"''") {
         return Ok(Some((definition, Vec::new())));
     }
+    if has_open_quote(value, definition.kind) {
+        return Err(format!("{}: the quote before its value is not closed", definition.name()));
+    }
     let value = unquoted(value, definition.kind);
     let usual = definition.kind.usual(value);
     let value = usual.map_err(|fault| format!("{}: {fault}", definition.name()))?;
     Ok(Some((definition, value)))
+}
+
+/// Returns true if the quote that a value begins with is its only one.
+fn has_open_quote(value: &[u8], kind: Kind) -> bool {
+    // A list of file systems is divided into words later, and tells its place then.
+    match value {
+        [quote @ (b'"' | b'\''), rest @ ..] => kind != Kind::Domain && !rest.contains(quote),
+        _ => false,
+    }
 }
 
 /// Returns a value without the quotes around it.
@@ -146,6 +158,19 @@ mod tests {
                 "2 SCHEDLOGNAME=/var/log/s.log",
                 "3 PRESCHEDULECMD=run 'this' \\\"now\\\"",
                 "4 DOMAIN=\"/my disk\" /home"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_open_quote_is_told() {
+        let lines = read("errorlogname \"/var/log/errors\nnodename 'anna\nschedlogname /a'b\n");
+        assert_eq!(
+            lines,
+            [
+                "1 ! ERRORLOGNAME: the quote before its value is not closed",
+                "2 ! NODENAME: the quote before its value is not closed",
+                "3 SCHEDLOGNAME=/a'b",
             ]
         );
     }
