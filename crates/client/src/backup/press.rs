@@ -59,6 +59,8 @@ impl FullQuantum {
 /// Number of quanta after which an automatic choice looks for a GPU: a smaller backup is done
 /// before the GPU is ready.
 const QUANTA_BEFORE_GPU: usize = 1024;
+/// Pause between two looks for the server's first report.
+const REPORT_LOOK: Duration = Duration::from_micros(500);
 /// Compression of quanta for which the GPU has no time, at about the GPU's strength.
 const BESIDE_GPU: Compression = Compression::Level(1);
 
@@ -89,6 +91,13 @@ struct AutoStrength<'a> {
 impl AutoStrength<'_> {
     fn tuner(&self) -> MutexGuard<'_, Tuner> {
         self.tuner.lock()
+    }
+
+    /// Waits for the server's first report, for a short time at most.
+    fn await_report(&self) {
+        while self.tuner().awaits_report(self.answers.arrived()) {
+            sys::clock::sleep(REPORT_LOOK);
+        }
     }
 }
 
@@ -181,8 +190,10 @@ impl<'a> Press<'a> {
             Strength::Fixed(compression) => *compression,
             Strength::Gpu => Compression::Standard,
             Strength::Auto(auto) => {
+                auto.await_report();
                 let room = outgoing.capacity().unwrap_or(usize::MAX);
-                match auto.tuner().means_behind(outgoing.len(), room) {
+                let arrived = auto.answers.arrived();
+                match auto.tuner().means_behind(outgoing.len(), room, arrived) {
                     Means::Threads(compression) => compression,
                     Means::Gpu => BESIDE_GPU,
                 }

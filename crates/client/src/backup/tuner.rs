@@ -104,7 +104,10 @@ const HOPELESS: f64 = 0.8;
 /// that is used while the link seems to be slow before anything is known.
 const STRONG: usize = 7;
 /// Time from the first quantum to the server's first report. A later report shows a slow link.
-const FIRST_REPORT: Duration = Duration::from_millis(50);
+const FIRST_REPORT: Duration = Duration::from_millis(20);
+/// Number of quanta that are handed on before the first report. Over a slow link, all of a small
+/// backup would be handed on otherwise before the report is late.
+const BEFORE_REPORT: u32 = 2;
 /// Idle share of the processors' time. Above this share they have time for more work.
 const IDLE: f64 = 0.15;
 
@@ -190,13 +193,27 @@ impl Tuner {
     ///
     /// Over a slow link much data is compressed before the first report of the server shows how
     /// slow the link is. Until then, a full queue or a report that is late shows that more
-    /// compression costs no time.
-    pub(super) fn means_behind(&self, waiting: usize, room: usize) -> Means {
-        let knows_nothing = self.judge.windows == 0;
+    /// compression costs no time. `arrived` is as in [`Self::note`].
+    pub(super) fn means_behind(&self, waiting: usize, room: usize, arrived: u64) -> Means {
         let is_full = room > 0 && waiting >= room;
-        let is_late = self.first_at.is_some_and(|first| first.elapsed() > FIRST_REPORT);
+        let is_late = self.lacks_report(arrived)
+            && self.first_at.is_some_and(|first| first.elapsed() >= FIRST_REPORT);
+        let knows_nothing = self.judge.windows == 0;
         let at = if knows_nothing && (is_full || is_late) { STRONG } else { self.at };
         LADDER[at].means
+    }
+
+    /// Returns true if the next quantum should wait: enough is on its way to show how fast the link
+    /// is, and the first report is not late yet. `arrived` is as in [`Self::note`].
+    pub(super) fn awaits_report(&self, arrived: u64) -> bool {
+        self.lacks_report(arrived)
+            && self.quanta >= BEFORE_REPORT
+            && self.first_at.is_some_and(|first| first.elapsed() < FIRST_REPORT)
+    }
+
+    /// Returns true if the server has reported nothing yet.
+    fn lacks_report(&self, arrived: u64) -> bool {
+        self.judge.windows == 0 && arrived == self.window.arrived
     }
 
     /// Notes that there is a GPU with this estimate, or that there is none any more.
@@ -662,11 +679,11 @@ mod tests {
         let strong = Means::Threads(Compression::Level(6));
         let standard = Means::Threads(Compression::Standard);
         for (waiting, means) in [(0, standard), (2, standard), (3, standard), (4, strong)] {
-            assert_eq!(tuner.means_behind(waiting, 4), means, "{waiting}");
+            assert_eq!(tuner.means_behind(waiting, 4, 0), means, "{waiting}");
         }
-        assert_eq!(tuner.means_behind(0, 0), standard, "no queue");
+        assert_eq!(tuner.means_behind(0, 0, 0), standard, "no queue");
         tuner.judge.windows = 1;
-        assert_eq!(tuner.means_behind(4, 4), standard, "the link is measured");
+        assert_eq!(tuner.means_behind(4, 4, 0), standard, "the link is measured");
     }
 
     #[test]
@@ -675,11 +692,26 @@ mod tests {
         let strong = Means::Threads(Compression::Level(6));
         let standard = Means::Threads(Compression::Standard);
         tuner.first_at = Some(sys::clock::monotonic() + FIRST_REPORT);
-        assert_eq!(tuner.means_behind(0, 4), standard, "the report is not due");
+        assert_eq!(tuner.means_behind(0, 4, 0), standard, "the report is not due");
         tuner.first_at = Some(sys::clock::monotonic() - 2 * FIRST_REPORT);
-        assert_eq!(tuner.means_behind(0, 4), strong, "no report yet");
+        assert_eq!(tuner.means_behind(0, 4, 0), strong, "no report yet");
+        assert_eq!(tuner.means_behind(0, 4, 1), standard, "the report has come");
         tuner.judge.windows = 1;
-        assert_eq!(tuner.means_behind(0, 4), standard, "the link is measured");
+        assert_eq!(tuner.means_behind(0, 4, 0), standard, "the link is measured");
+    }
+
+    #[test]
+    fn what_comes_after_the_first_quanta_waits_for_the_report() {
+        let mut tuner = Tuner::start(0);
+        assert!(!tuner.awaits_report(0), "nothing is on its way");
+        tuner.first_at = Some(sys::clock::monotonic() + FIRST_REPORT);
+        tuner.quanta = BEFORE_REPORT - 1;
+        assert!(!tuner.awaits_report(0), "too little is on its way");
+        tuner.quanta = BEFORE_REPORT;
+        assert!(tuner.awaits_report(0));
+        assert!(!tuner.awaits_report(1), "the report has come");
+        tuner.first_at = Some(sys::clock::monotonic() - FIRST_REPORT);
+        assert!(!tuner.awaits_report(0), "the report is late");
     }
 
     #[test]
