@@ -139,6 +139,25 @@ impl Process {
         }
     }
 
+    /// Waits until the process has a handler for the signal, which would end it otherwise. A
+    /// process that has ended needs none.
+    #[track_caller]
+    pub fn await_handler(&self, signal: Signal) {
+        let bit = 1_u64 << (signal.as_raw() - 1);
+        let deadline = clock::now() + COMMAND_MAX;
+        while !self.ends_within(Duration::from_millis(1)) && self.caught_signals() & bit == 0 {
+            assert!(clock::now() < deadline, "{} does not catch {signal:?}", self.command);
+        }
+    }
+
+    /// Returns the set of signals for which the process has handlers, one bit each.
+    fn caught_signals(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()));
+        let status = status.unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0)
+    }
+
     /// Suspends the process, like a machine that hangs, or resumes it. A suspended process has no
     /// thread that still runs when this returns.
     #[track_caller]

@@ -133,6 +133,7 @@ fn whoever_interrupts_it_finds_nothing_left() {
     let words = ["baseline", scene.tree.to_str().unwrap()];
     for after in [500, 3_000] {
         let running = scene.node.spawn(&words);
+        running.await_handler(Signal::INT);
         pause(Duration::from_millis(after));
         running.signal(Signal::INT);
         let ended = running.wait().expect(&[12]);

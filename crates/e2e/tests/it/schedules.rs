@@ -194,6 +194,7 @@ fn a_signal_ends_only_the_look_at_an_action() {
     wait_until("the task begins", || {
         now().is_some_and(|state| state == "started" || state == "in-progress")
     });
+    look.await_handler(Signal::INT);
     look.signal(Signal::INT);
     let ended = look.wait().expect(&[12]).says("the action goes on at the nodes");
     assert!(!ended.stderr.contains("transfers"), "{ended}");
