@@ -78,7 +78,8 @@ fn names_without_active_versions_are_told() {
         .run(&["expire", &pattern, "--json"])
         .expect(&[0])
         .counts(&[("expired", 2)]);
-    scene.node.run(&["expire", &pattern]).expect(&[12]);
+    let again = scene.node.run(&["expire", &pattern]).expect(&[12]).says("no active version");
+    assert!(!again.stderr.contains("--inactive"), "{again}");
     scene.node.run(&["expire"]).expect(&[12]);
     let stat = fs::read(scene.tree.join("a.log")).unwrap();
     assert_eq!(stat, b"a.log", "nothing on this machine changes");

@@ -80,6 +80,16 @@ fn interruption(error: ClientError) -> ClientError {
     ClientError::new(ErrorKind::Interrupted, message)
 }
 
+/// Leaves out of the error of a pattern without matches how others take inactive versions, which
+/// have ended already.
+fn unmatched(error: ClientError, pattern: &[u8]) -> ClientError {
+    if error.kind != ErrorKind::NotFound {
+        return error;
+    }
+    let message = format!("no active version matches {}", model::escaped(pattern));
+    ClientError::new(ErrorKind::NotFound, message)
+}
+
 /// Returns the paths that the patterns stand for.
 fn expanded(
     client: &Client,
@@ -90,7 +100,10 @@ fn expanded(
     let which = VersionChoice::default();
     let mut paths = Vec::new();
     for pattern in patterns {
-        paths.extend(client.expand(pattern, &which, &origin)?);
+        let found = client.expand(pattern, &which, &origin);
+        // In a filespace that is named, the filespace may be unknown.
+        let unmatched = |error| if filespace.is_none() { unmatched(error, pattern) } else { error };
+        paths.extend(found.map_err(unmatched)?);
     }
     Ok(paths)
 }
