@@ -9,7 +9,7 @@ use super::estimate::{EstimateDocument, estimate_text};
 use super::file_system::FileSystemDocument;
 use super::lines::{
     FailureDocument, bytes_line, count_line, documents, failure_lines, interruption_lines, line,
-    warning_lines,
+    planned_lines, warning_lines,
 };
 use super::stages::stages_text;
 use crate::path::JsonPath;
@@ -264,13 +264,9 @@ fn created(number: u64, report: &BackupReport) -> String {
 
 /// Returns the work that a backup would do.
 fn plan(report: &BackupReport) -> String {
-    let lines = report.planned.iter();
-    let lines: String = lines
-        .map(|(action, path)| format!("{action:<10} {}\n", escaped(path)))
-        .collect();
-    let gap = if lines.is_empty() { "" } else { "\n" };
     format!(
-        "{lines}{gap}Dry run: nothing was sent and nothing expired.\n\n{}",
+        "{}Dry run: nothing was sent and nothing expired.\n\n{}",
+        planned_lines(report),
         estimate_text(report)
     )
 }

@@ -1,9 +1,10 @@
 //! The report of `holdfast expire`.
 
 use client::BackupReport;
-use model::escaped;
 
-use super::lines::{count_line, failure_lines, interruption_lines, line, warning_lines};
+use super::lines::{
+    count_line, failure_lines, interruption_lines, line, planned_lines, warning_lines,
+};
 use crate::quantity;
 
 /// Returns the report as text: what has ended, or the plan of a dry run; then failures, at most
@@ -25,13 +26,8 @@ fn done(report: &BackupReport) -> String {
 }
 
 fn plan(report: &BackupReport) -> String {
-    let lines = report.planned.iter();
-    let lines: String = lines
-        .map(|(action, path)| format!("{action:<10} {}\n", escaped(path)))
-        .collect();
-    let gap = if lines.is_empty() { "" } else { "\n" };
     let expired = quantity::counted(report.expired, "object");
-    format!("{lines}{gap}Dry run: {expired} would expire, and nothing has.\n")
+    format!("{}Dry run: {expired} would expire, and nothing has.\n", planned_lines(report))
 }
 
 #[cfg(test)]

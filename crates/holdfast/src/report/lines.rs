@@ -1,6 +1,6 @@
 //! Lines and parts of documents that all reports have.
 
-use client::{Failure, Interruptions};
+use client::{BackupReport, Failure, Interruptions};
 use model::{escaped, printable};
 use serde::Serialize;
 
@@ -41,6 +41,16 @@ pub(super) fn count_line(label: &str, count: u64) -> String {
 pub(super) fn bytes_line(label: &str, bytes: u64) -> String {
     let (value, unit) = quantity::bytes(bytes);
     line(label, &value, unit)
+}
+
+/// Lists what a dry run has planned, and an empty line if there is anything.
+pub(super) fn planned_lines(report: &BackupReport) -> String {
+    let planned = report.planned.iter();
+    let lines: String = planned
+        .map(|(action, path)| format!("{action:<10} {}\n", escaped(path)))
+        .collect();
+    let gap = if lines.is_empty() { "" } else { "\n" };
+    lines + gap
 }
 
 /// Returns lines about the times in which the server was away, and about pauses; nothing if there
