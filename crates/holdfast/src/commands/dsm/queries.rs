@@ -214,10 +214,6 @@ struct FilespaceDocument<'a> {
 
 fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandError> {
     let filespaces = stored::filespaces(client)?;
-    if filespaces.is_empty() {
-        session.complain("ANS1092W Nothing is backed up yet");
-        return Ok(WARNED);
-    }
     let wanted = session.command.operands.first().map(|word| deleting::bare_filespace(word));
     let is_wanted = |name: &[u8]| {
         let name = model::escaped(name);
@@ -230,8 +226,10 @@ fn filespaces(session: &mut Session<'_>, client: &Client) -> Result<u8, CommandE
         }
     }
     if named.is_empty() {
-        let shown = wanted.unwrap_or_default();
-        session.complain(&format!("ANS1092W No file space is called '{shown}'"));
+        session.complain(&match wanted {
+            Some(wanted) => format!("ANS1092W No file space is called '{wanted}'"),
+            None => "ANS1092W Nothing is backed up yet".to_owned(),
+        });
         return Ok(WARNED);
     }
     let virtual_filespaces = session.virtual_filespaces()?;

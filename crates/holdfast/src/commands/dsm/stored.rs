@@ -355,13 +355,22 @@ pub(super) fn is_stored(
     spec: &Spec,
     filter: &Filter,
 ) -> Result<bool, CommandError> {
-    let mut is_stored = false;
-    let filespace = spec.filespace.as_deref();
-    list(client, spec.path(), ListContent::Everything, filter, filespace, &mut |_| {
-        is_stored = true;
+    has_any(client, spec.path(), filter, spec.filespace.as_deref())
+}
+
+/// Returns true if a version of this choice is stored at or below a path.
+fn has_any(
+    client: &Client,
+    path: Vec<u8>,
+    filter: &Filter,
+    filespace: Option<&[u8]>,
+) -> Result<bool, CommandError> {
+    let mut has_any = false;
+    list(client, path, ListContent::Everything, filter, filespace, &mut |_| {
+        has_any = true;
         false
     })?;
-    Ok(is_stored)
+    Ok(has_any)
 }
 
 /// Returns true if a version of this choice is stored below the directory of the operand, under the
@@ -426,19 +435,9 @@ pub(super) fn has_versions(
     if filespace.active_objects > 0 {
         return Ok(true);
     }
-    let options = ListOptions {
-        which: VersionChoice { at: None, inactive: true },
-        content: ListContent::Everything,
-        all_versions: true,
-        filespace: Some(model::mount_point(&filespace.name).to_vec()),
-        ..ListOptions::default()
-    };
-    let mut has_versions = false;
-    client.list(&options, &mut |_| {
-        has_versions = true;
-        false
-    })?;
-    Ok(has_versions)
+    let which = VersionChoice { at: None, inactive: true };
+    let filter = Filter { which, all_versions: true, ..Filter::default() };
+    has_any(client, filespace.name.clone(), &filter, Some(&filespace.name))
 }
 
 /// The error for a filespace that the server does not have.
