@@ -302,15 +302,26 @@ fn transaction_bytes(text: &str) -> Result<u64, ValueError> {
 /// Shows a report. `mounts` are the file systems of the machine, if the backup has chosen among
 /// them.
 pub(super) fn show(report: &BackupReport, mounts: &[MountStanding], context: &mut Context) {
-    context.keep_report(&BackupDocument::new(report, mounts));
+    show_as(report, &BackupDocument::new(report, mounts), report::backup_text, context);
+}
+
+/// Shows a report as `document`, or as the text that `text` makes of it with at most so many
+/// failures.
+pub(super) fn show_as(
+    report: &BackupReport,
+    document: &BackupDocument<'_>,
+    text: fn(&BackupReport, usize) -> String,
+    context: &mut Context,
+) {
+    context.keep_report(document);
     if context.output.is_json() {
-        context.output.json(&BackupDocument::new(report, mounts));
+        context.output.json(document);
         // The document has the warnings too, but a person at the terminal must not miss them.
         report.warnings.iter().for_each(|warning| context.output.note(warning));
         return;
     }
     let failures_max = context.failures_max();
-    let text = report::backup_text(report, failures_max);
+    let text = text(report, failures_max);
     let troubles =
         report::troubles(&report.failures, report.failed, &report.warnings, failures_max);
     context.report(&text, &troubles);

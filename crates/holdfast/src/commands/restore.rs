@@ -196,6 +196,20 @@ impl PathChoice<'_> {
         link: &LinkArgs,
         context: &Context,
     ) -> Result<Matches, CommandError> {
+        let found = self.found(link, context)?;
+        if found.paths.is_empty() && !found.unmatched.is_empty() {
+            let reasons: Vec<String> = found.unmatched.into_iter().map(|one| one.error).collect();
+            return Err(ClientError::new(ErrorKind::NotFound, reasons.join("; ")).into());
+        }
+        Ok(found)
+    }
+
+    /// Returns the stored paths of the choice, which may be none.
+    pub(super) fn found(
+        &self,
+        link: &LinkArgs,
+        context: &Context,
+    ) -> Result<Matches, CommandError> {
         if let Some(listed) = self.filelist.paths()? {
             return Ok(Matches { paths: path::of_node(&listed)?, unmatched: Vec::new() });
         }
@@ -217,10 +231,6 @@ impl PathChoice<'_> {
                 }
                 Err(error) => return Err(error),
             }
-        }
-        if found.paths.is_empty() && !found.unmatched.is_empty() {
-            let reasons: Vec<String> = found.unmatched.into_iter().map(|one| one.error).collect();
-            return Err(ClientError::new(ErrorKind::NotFound, reasons.join("; ")));
         }
         Ok(found)
     }
