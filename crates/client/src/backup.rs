@@ -75,7 +75,8 @@ use model::archive_filespace;
 use policy::Operation;
 
 pub(crate) use self::clock_step::NO_CHANGE_TIME;
-pub(crate) use self::ending::run as end_versions;
+pub use self::ending::ActiveObjects;
+pub(crate) use self::ending::{find as active_objects, run as end_versions};
 pub use self::hidden::is_hidden;
 pub(crate) use self::image::back_up as back_up_image;
 pub use self::image::{ImageOptions, ImageReport};
@@ -114,10 +115,7 @@ pub(crate) fn run(
     // Without any filespace, nothing has noted it.
     tally.note_authentication(link.authentication);
     let (filespaces, archive) = done.inspect_err(|_| keep(&tally))?;
-    progress.enter(Phase::Finishing);
-    let mut report = joined(tally, progress);
-    report.node = link.hello().node.clone();
-    report.filespaces = filespaces;
+    let mut report = concluded(link, tally, filespaces);
     report.dry_run = options.dry_run;
     report.archive = archive;
     let Some(number) = archive else { return Ok(report) };
@@ -136,12 +134,16 @@ fn keep(tally: &Tally) {
     tally.progress.attempts.keep_backup(tally.report_of_lost());
 }
 
-/// Returns the report of all attempts.
-fn joined(tally: Tally, progress: &Progress) -> BackupReport {
+/// Returns the report of all attempts of a command that has worked in these `filespaces`.
+fn concluded(link: &Link, tally: Tally, filespaces: Vec<Vec<u8>>) -> BackupReport {
+    let progress = Arc::clone(&tally.progress);
+    progress.enter(Phase::Finishing);
     let report = tally.into_report();
     let mut report = progress.attempts.join_backup(report, progress.committed.load(Relaxed));
     report.elapsed = progress.attempts.elapsed();
     report.interruptions = progress.interruptions();
+    report.node = link.hello().node.clone();
+    report.filespaces = filespaces;
     report
 }
 
@@ -296,9 +298,5 @@ pub(crate) fn run_stream(
     tally.note_authentication(link.authentication);
     let sent = stream::back_up_stream(run, &scope, &place, stream);
     sent.inspect_err(|_| keep(&tally))?;
-    progress.enter(Phase::Finishing);
-    let mut report = joined(tally, progress);
-    report.node = link.hello().node.clone();
-    report.filespaces = vec![STREAM_FILESPACE.to_vec()];
-    Ok(report)
+    Ok(concluded(link, tally, vec![STREAM_FILESPACE.to_vec()]))
 }

@@ -54,8 +54,8 @@ use sys::{Dir, ObjectStatus};
 
 pub use archive::PathDeletion;
 pub use backup::{
-    BATCH_FILES_MAX, CopyFailure, ImageOptions, ImageReport, ImageSource, Migrant, StoredCopy,
-    is_hidden,
+    ActiveObjects, BATCH_FILES_MAX, CopyFailure, ImageOptions, ImageReport, ImageSource, Migrant,
+    StoredCopy, is_hidden,
 };
 pub use browse::{ObjectPlace, StoredVersion};
 pub use chunk::Compression;
@@ -95,9 +95,9 @@ pub use node::{
 };
 pub use options::{
     ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, DeletionScope, DiffOptions,
-    ExpireOptions, FindOptions, ListContent, ListOptions, LocalServer, Origin, PreviewOptions,
-    ReplaceRule, RestoreOptions, RestorePart, STREAM_FILESPACE, Sample, Stream, Targets,
-    VerifyOptions, VersionChoice,
+    FindOptions, ListContent, ListOptions, LocalServer, Origin, PreviewOptions, ReplaceRule,
+    RestoreOptions, RestorePart, STREAM_FILESPACE, Sample, Stream, Targets, VerifyOptions,
+    VersionChoice,
 };
 pub use pace::{Rate, RateError, RateLimits};
 pub use patience::Patience;
@@ -315,15 +315,25 @@ impl Client {
         Ok(report)
     }
 
-    /// Ends the active versions of the named objects, as if they were gone: they stay restorable as
-    /// the policy says for objects that are deleted. A name without an active version is a failure
-    /// in the report.
+    /// Returns the objects with active versions at the absolute `paths`: in `filespace`, or in the
+    /// innermost filespace that has each.
+    pub fn active_objects(
+        &self,
+        paths: &[Vec<u8>],
+        filespace: Option<&[u8]>,
+    ) -> Result<ActiveObjects, ClientError> {
+        backup::active_objects(&self.link, paths, filespace)
+    }
+
+    /// Ends the active versions of `objects`, as if they were gone: they stay restorable as the
+    /// policy says for objects that are deleted. A directory ends with everything in it.
     pub fn expire(
         &self,
-        options: &ExpireOptions,
+        objects: &ActiveObjects,
+        dry_run: bool,
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
-        backup::end_versions(&self.link, &self.home, options, progress)
+        backup::end_versions(&self.link, &self.home, objects, dry_run, progress)
     }
 
     /// Returns the decision of a backup about each path, with the rule that decides, and warnings

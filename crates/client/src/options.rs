@@ -93,17 +93,6 @@ pub struct ArchiveOptions {
     pub delete: bool,
 }
 
-/// Objects whose active versions end.
-#[derive(Clone, Debug)]
-pub struct ExpireOptions {
-    /// Absolute paths of the objects. A directory ends with everything in it.
-    pub paths: Vec<Vec<u8>>,
-    /// Filespace of the objects; `None` for the innermost one that has each.
-    pub filespace: Option<Vec<u8>>,
-    /// True to only report what would end.
-    pub dry_run: bool,
-}
-
 /// Source of bytes, which is backed up as a file.
 pub trait Stream {
     /// Reads some bytes. Returns 0 at the end. Fails with [`std::io::ErrorKind::Interrupted`] if no

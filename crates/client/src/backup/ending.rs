@@ -1,5 +1,8 @@
 //! End of named versions: active versions become inactive, as if a backup had found their objects
 //! gone. Nothing on this machine is looked at, and no other version changes.
+//!
+//! The objects are found once, before the first attempt: where a name has versions in several
+//! filespaces, a later attempt would otherwise take the next one for that which has ended already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,101 +16,108 @@ use super::scope::Scope;
 use super::seal_key::seal_key;
 use super::session::{Run, Session, in_session};
 use super::tally::Tally;
-use super::{joined, keep, space};
-use crate::error::{ClientError, ErrorKind};
+use super::{concluded, keep, space};
+use crate::error::ClientError;
 use crate::link::Link;
 use crate::link::pages::KeyedPage;
 use crate::node::home::Home;
-use crate::options::{BackupOptions, ExpireOptions};
+use crate::options::BackupOptions;
 use crate::path::{Place, normalise, only_named, places};
 use crate::progress::{Phase, Progress};
 use crate::report::{BackupReport, Failure};
 use crate::rules::Rules;
 use crate::tuning::Tuning;
 
+/// Objects with active versions, as a command has named them.
+#[derive(Debug, Default)]
+pub struct ActiveObjects {
+    /// Directories and names, by filespace.
+    places: BTreeMap<Vec<u8>, BTreeSet<(DirPath, Name)>>,
+    /// Names that stand for none.
+    pub absent: Vec<Failure>,
+}
+
+impl ActiveObjects {
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+/// Finds the objects with active versions at the absolute `paths`, in the filespace that is `named`
+/// or in the innermost one that has each.
+pub(crate) fn find(
+    link: &Link,
+    paths: &[Vec<u8>],
+    named: Option<&[u8]>,
+) -> Result<ActiveObjects, ClientError> {
+    let filespaces = only_named(link.filespaces_of(None)?, named)?;
+    let mut found = ActiveObjects::default();
+    let mut search = Search { link, last: None };
+    for path in paths {
+        let path = normalise(path)?;
+        let mut error = "no active version is stored under this name";
+        let mut place = None;
+        for Place { filespace, directory, name } in
+            places(filespaces.iter().map(Vec::as_slice), &path)
+        {
+            let Some(name) = name else {
+                error = "this is a whole filespace; name what is in it";
+                break;
+            };
+            if search.active(&filespace, &directory, &name)?.is_some() {
+                place = Some((filespace, directory, name));
+                break;
+            }
+        }
+        match place {
+            Some((filespace, directory, name)) => {
+                found.places.entry(filespace).or_default().insert((directory, name));
+            }
+            None => found.absent.push(Failure { path, error: error.to_owned() }),
+        }
+    }
+    Ok(found)
+}
+
 /// Objects of one filespace whose versions end, by directory and by the first name of their page.
 type Pages = BTreeMap<(DirPath, Vec<u8>), BTreeMap<Name, Kind>>;
 
-/// Ends the active versions of the objects that `options` name. A name without an active version is
-/// a failure in the report. An attempt that loses its connection leaves its report to the next one,
-/// which ends what is still active.
+/// Ends the versions of `objects`. An attempt that loses its connection leaves its report to the
+/// next one, which ends what is still active.
 pub(crate) fn run(
     link: &Link,
     home: &Home,
-    options: &ExpireOptions,
+    objects: &ActiveObjects,
+    dry_run: bool,
     progress: &Arc<Progress>,
 ) -> Result<BackupReport, ClientError> {
     progress.attempts.begin(link.hello().now);
     let tally = Tally::new(Arc::clone(progress));
-    let ended = attempt(link, home, options, &tally);
+    let ended = attempt(link, home, objects, dry_run, &tally);
     tally.note_authentication(link.authentication);
-    let filespaces = ended.inspect_err(|_| keep(&tally))?;
-    progress.enter(Phase::Finishing);
-    let mut report = joined(tally, progress);
-    report.node = link.hello().node.clone();
-    report.filespaces = filespaces;
-    report.dry_run = options.dry_run;
-    Ok(report)
+    ended.inspect_err(|_| keep(&tally))?;
+    let filespaces = objects.places.keys().cloned().collect();
+    Ok(BackupReport { dry_run, ..concluded(link, tally, filespaces) })
 }
 
-/// Ends the versions, as far as the connection lasts. Returns the filespaces.
+/// Ends the versions, as far as the connection lasts.
 fn attempt(
     link: &Link,
     home: &Home,
-    options: &ExpireOptions,
+    objects: &ActiveObjects,
+    dry_run: bool,
     tally: &Tally,
-) -> Result<Vec<Vec<u8>>, ClientError> {
+) -> Result<(), ClientError> {
     tally.progress.enter(Phase::Running);
     let rules = Rules::load(home, link.hello(), None, &[], Operation::Backup)?;
-    let found = find(link, options, tally)?;
     let seal_key = seal_key(link, &rules)?;
-    let of_session = BackupOptions {
-        dry_run: options.dry_run,
-        is_partial: true,
-        ..space::options(Tuning::default())
-    };
-    let rules = &rules;
-    let run = Run { link, home, options: &of_session, rules, seal_key, tally };
-    let mut filespaces = Vec::with_capacity(found.len());
-    for (filespace, pages) in found {
-        let scope = Scope { filespace: &filespace, root: b"/", reflinks: false, targets: &[] };
-        in_session(run, &scope, |session, outbox| session.end_versions(outbox, pages))?;
-        filespaces.push(filespace);
+    let options = BackupOptions { dry_run, ..space::options(Tuning::default()) };
+    let run = Run { link, home, options: &options, rules: &rules, seal_key, tally };
+    for (filespace, names) in &objects.places {
+        let scope = Scope { filespace, root: b"/", reflinks: false, targets: &[] };
+        in_session(run, &scope, |session, outbox| session.end_versions(outbox, names))?;
     }
-    Ok(filespaces)
-}
-
-/// Returns the objects that the names stand for, by filespace.
-fn find(
-    link: &Link,
-    options: &ExpireOptions,
-    tally: &Tally,
-) -> Result<BTreeMap<Vec<u8>, Pages>, ClientError> {
-    let filespaces = only_named(link.filespaces_of(None)?, options.filespace.as_deref())?;
-    // An earlier attempt has told which names stand for nothing, and has ended others.
-    let is_first = tally.progress.attempts.continues_from().is_none();
-    let mut found: BTreeMap<Vec<u8>, Pages> = BTreeMap::new();
-    let mut search = Search { link, last: None };
-    for path in &options.paths {
-        if tally.progress.is_stopped() {
-            return Err(ClientError::interrupted());
-        }
-        let path = normalise(path)?;
-        let mut is_found = false;
-        for place in places(filespaces.iter().map(Vec::as_slice), &path) {
-            let Some((first, name, kind)) = search.active(&place)? else { continue };
-            let pages = found.entry(place.filespace).or_default();
-            pages.entry((place.directory, first)).or_default().insert(name, kind);
-            is_found = true;
-            break;
-        }
-        if !is_found && is_first {
-            let error = "no active version is stored under this name".to_owned();
-            tally.fail(Failure { path, error });
-        }
-    }
-    found.values_mut().for_each(leave_out_content);
-    Ok(found)
+    Ok(())
 }
 
 /// Leaves out what is in a directory whose version ends: it ends with the directory.
@@ -140,54 +150,53 @@ struct ReadPage {
     objects: BTreeMap<Name, Kind>,
 }
 
-impl ReadPage {
-    fn has(&self, place: &Place, name: &Name) -> bool {
-        self.filespace == place.filespace
-            && self.directory == place.directory
-            && self.objects.contains_key(name)
-    }
-}
-
 impl Search<'_> {
-    /// Returns the first name of the page that has the active version at `place`, its name and its
-    /// kind; `None` if there is no active version.
-    fn active(&mut self, place: &Place) -> Result<Option<(Vec<u8>, Name, Kind)>, ClientError> {
-        let Some(name) = &place.name else { return Err(whole(&place.filespace)) };
-        let page = match self.last.take().filter(|page| page.has(place, name)) {
-            Some(page) => page,
-            None => self.read(place, name)?,
+    /// Returns the first name of the page that has the active version, and the object's kind;
+    /// `None` if there is no active version.
+    fn active(
+        &mut self,
+        filespace: &[u8],
+        directory: &DirPath,
+        name: &Name,
+    ) -> Result<Option<(Vec<u8>, Kind)>, ClientError> {
+        let has_it = |page: &ReadPage| {
+            page.filespace == filespace
+                && page.directory == *directory
+                && page.objects.contains_key(name)
         };
-        let found = page.objects.get(name).map(|kind| (page.first.clone(), name.clone(), *kind));
+        let page = match self.last.take().filter(has_it) {
+            Some(page) => page,
+            None => self.read(filespace, directory, name)?,
+        };
+        let found = page.objects.get(name).map(|kind| (page.first.clone(), *kind));
         self.last = Some(page);
         Ok(found)
     }
 
-    fn read(&self, place: &Place, name: &Name) -> Result<ReadPage, ClientError> {
-        let Place { filespace, directory, .. } = place.clone();
+    fn read(
+        &self,
+        filespace: &[u8],
+        directory: &DirPath,
+        name: &Name,
+    ) -> Result<ReadPage, ClientError> {
         let KeyedPage { first, page } =
-            self.link.page_holding(&filespace, &directory, name.as_bytes())?;
-        let objects = page.objects(&directory)?;
+            self.link.page_holding(filespace, directory, name.as_bytes())?;
+        let objects = page.objects(directory)?;
         let objects = objects.into_iter().map(|object| (object.name, object.stat.kind)).collect();
-        Ok(ReadPage { filespace, directory, first, objects })
+        Ok(ReadPage { filespace: filespace.to_vec(), directory: directory.clone(), first, objects })
     }
 }
 
-fn whole(filespace: &[u8]) -> ClientError {
-    let shown = model::escaped(filespace);
-    let message = format!(
-        "{shown} is a whole filespace; name what is in it, as in '{}/*'",
-        shown.trim_end_matches('/')
-    );
-    ClientError::new(ErrorKind::Usage, message)
-}
-
 impl Session<'_> {
-    /// Ends the versions of the objects of `pages`, and the session. The next backup examines their
+    /// Ends the versions of the objects, and the session. The next backup examines their
     /// directories: an object that is still there gets a new version.
-    fn end_versions(&self, mut outbox: Outbox<'_>, pages: Pages) -> Result<(), ClientError> {
+    fn end_versions(
+        &self,
+        mut outbox: Outbox<'_>,
+        names: &BTreeSet<(DirPath, Name)>,
+    ) -> Result<(), ClientError> {
         let before = self.tally().report();
-        let named = pages.values().map(|objects| objects.len() as u64).sum();
-        self.tally().inspect(named, 0);
+        self.tally().inspect(names.len() as u64, 0);
         let expiries = Expiries {
             link: self.context.link,
             filespace: self.scope.filespace,
@@ -195,7 +204,7 @@ impl Session<'_> {
             tally: self.tally(),
             virtual_filespaces: &self.context.rules.virtual_filespaces,
             kept_before: 0,
-            pages: pages.into_iter().map(expiry).collect(),
+            pages: self.pages(names)?.into_iter().map(expiry).collect(),
             is_by_journal: false,
         };
         if self.options.dry_run {
@@ -205,6 +214,23 @@ impl Session<'_> {
         self.settle(&mut outbox)?;
         let is_complete = false;
         outbox.close(is_complete, self.tally().report().summary_since(&before, None))
+    }
+
+    /// Returns the pages that have the objects. They stay as they are while this session has the
+    /// filespace. What an earlier attempt has ended has no page any more.
+    fn pages(&self, names: &BTreeSet<(DirPath, Name)>) -> Result<Pages, ClientError> {
+        let mut search = Search { link: self.context.link, last: None };
+        let mut pages = Pages::new();
+        for (directory, name) in names {
+            self.check()?;
+            let found = search.active(self.scope.filespace, directory, name)?;
+            if let Some((first, kind)) = found {
+                let objects = pages.entry((directory.clone(), first)).or_default();
+                objects.insert(name.clone(), kind);
+            }
+        }
+        leave_out_content(&mut pages);
+        Ok(pages)
     }
 }
 

@@ -81,6 +81,41 @@ fn names_without_active_versions_are_told() {
     let again = scene.node.run(&["expire", &pattern]).expect(&[12]).says("no active version");
     assert!(!again.stderr.contains("--inactive"), "{again}");
     scene.node.run(&["expire"]).expect(&[12]);
-    let stat = fs::read(scene.tree.join("a.log")).unwrap();
-    assert_eq!(stat, b"a.log", "nothing on this machine changes");
+    let nowhere = scene.tree.join("nowhere").display().to_string();
+    scene.node.run(&["expire", &nowhere]).expect(&[12]).says("no active version");
+    let local = fs::read(scene.tree.join("a.log")).unwrap();
+    assert_eq!(local, b"a.log", "nothing on this machine changes");
+}
+
+/// A name may have versions in two filespaces, if its directory has become one of its own.
+#[test]
+fn the_innermost_filespace_that_has_a_name_is_meant() {
+    let scene = Scene::new();
+    let own = scene.tree.join("own");
+    fs::create_dir(&own).unwrap();
+    let letter = own.join("letter");
+    fs::write(&letter, "1").unwrap();
+    scene.backup();
+    let rows = scene.node.run(&["list", "--json"]).expect(&[0]).json_lines();
+    let around = rows[0]["filespace"].as_str().unwrap().to_owned();
+    crate::virtual_filespaces::make_virtual(&scene.node, &own);
+    scene.node.backup(&own, &[]).expect(&[0]);
+    let states = |filespace: &str| -> String {
+        let words = ["list", letter.to_str().unwrap(), "--inactive", "--filespace", filespace];
+        let rows = scene.node.run(&[&words[..], &["--json"]].concat()).expect(&[0]).json_lines();
+        rows.iter().map(|row| row["state"].as_str().unwrap().to_owned()).collect()
+    };
+    let inner = own.to_str().unwrap();
+    let name = letter.to_str().unwrap();
+    let whole = scene.node.run(&["expire", inner]).expect(&[12]);
+    whole.says("this is a whole filespace");
+    scene
+        .node
+        .run(&["expire", name, inner])
+        .expect(&[4])
+        .says("this is a whole filespace");
+    assert_eq!((states(inner), states(&around)), ("I".to_owned(), "A".to_owned()));
+    let words = ["expire", inner, "--filespace", &around, "--json"];
+    scene.node.run(&words).expect(&[0]).counts(&[("expired", 2)]);
+    assert_eq!((states(inner), states(&around)), ("I".to_owned(), "I".to_owned()));
 }

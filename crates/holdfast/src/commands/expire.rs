@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use client::{Client, ClientError, ErrorKind, ExpireOptions, Origin, VersionChoice};
+use client::{ActiveObjects, ClientError, ErrorKind, Failure, Origin, VersionChoice};
+use model::escaped;
 
+use super::backup;
+use super::restore::{Matches, PathChoice};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::filelist::FilelistArgs;
@@ -41,34 +44,37 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let filespace = path::filespace(args.filespace.as_deref())?;
-    let listed = args.filelist.paths()?.map(path::from_root).transpose()?;
-    let patterns = path::patterns(&args.paths)?;
-    // After the loss of the server, patterns do not match any more what has ended.
-    let mut paths = listed;
-    let report = context.watch(&args.link, |client, progress| {
-        let paths = match paths.clone() {
-            Some(known) => known,
-            None => paths.insert(expanded(client, &patterns, filespace.as_deref())?).clone(),
-        };
-        let options = ExpireOptions { paths, filespace: filespace.clone(), dry_run: args.dry_run };
-        client
-            .expire(&options, progress)
-            .map_err(interruption)
-            .map_err(CommandError::from)
-    })?;
-    let document = BackupDocument::of_expiry(&report);
-    context.keep_report(&document);
-    if context.output.is_json() {
-        context.output.json(&document);
-        report.warnings.iter().for_each(|warning| context.output.note(warning));
-        return Ok(report.exit_code());
+    let origin = filespace.clone().map_or(Origin::Backups, Origin::Filespace);
+    let choice = PathChoice {
+        paths: &args.paths,
+        filelist: &args.filelist,
+        which: &VersionChoice::default(),
+        origin: &origin,
+        directories: None,
+    };
+    let Matches { paths, unmatched } = choice.found(&args.link, context)?;
+    let waiter = context.waiter(&args.link)?;
+    let objects = waiter.ask(|client| client.active_objects(&paths, filespace.as_deref()))?;
+    let absent = absent(unmatched, &objects);
+    if objects.is_empty() {
+        let lines = absent.iter().map(|one| format!("{}: {}", escaped(&one.path), one.error));
+        return Err(CommandError::new(lines.collect::<Vec<_>>().join("; ")));
     }
-    let failures_max = context.failures_max();
-    let text = report::expiry_text(&report, failures_max);
-    let (failures, failed) = (&report.failures, report.failed);
-    let troubles = report::troubles(failures, failed, &report.warnings, failures_max);
-    context.report(&text, &troubles);
+    let mut report = context.watch(&args.link, |client, progress| {
+        client.expire(&objects, args.dry_run, progress).map_err(interruption)
+    })?;
+    report.failed += absent.len() as u64;
+    report.failures.splice(..0, absent);
+    let document = BackupDocument::of_expiry(&report);
+    backup::show_as(&report, &document, report::expiry_text, context);
     Ok(report.exit_code())
+}
+
+/// Returns the names that stand for nothing: patterns without a match, and paths.
+fn absent(unmatched: Vec<Failure>, objects: &ActiveObjects) -> Vec<Failure> {
+    let error = "no active version matches";
+    let patterns = unmatched.into_iter().map(|one| Failure { error: error.to_owned(), ..one });
+    patterns.chain(objects.absent.iter().cloned()).collect()
 }
 
 /// Adds to the error of an interruption how to go on. Other errors stay as they are.
@@ -78,32 +84,4 @@ fn interruption(error: ClientError) -> ClientError {
     }
     let message = "interrupted; what has expired stays so; run the command again for the rest";
     ClientError::new(ErrorKind::Interrupted, message)
-}
-
-/// Leaves out of the error of a pattern without matches how others take inactive versions, which
-/// have ended already.
-fn unmatched(error: ClientError, pattern: &[u8]) -> ClientError {
-    if error.kind != ErrorKind::NotFound {
-        return error;
-    }
-    let message = format!("no active version matches {}", model::escaped(pattern));
-    ClientError::new(ErrorKind::NotFound, message)
-}
-
-/// Returns the paths that the patterns stand for.
-fn expanded(
-    client: &Client,
-    patterns: &[Vec<u8>],
-    filespace: Option<&[u8]>,
-) -> Result<Vec<Vec<u8>>, CommandError> {
-    let origin = filespace.map_or(Origin::Backups, |name| Origin::Filespace(name.to_vec()));
-    let which = VersionChoice::default();
-    let mut paths = Vec::new();
-    for pattern in patterns {
-        let found = client.expand(pattern, &which, &origin);
-        // In a filespace that is named, the filespace may be unknown.
-        let unmatched = |error| if filespace.is_none() { unmatched(error, pattern) } else { error };
-        paths.extend(found.map_err(unmatched)?);
-    }
-    Ok(paths)
 }
