@@ -294,6 +294,29 @@ fn a_virtual_mount_point_is_a_file_space_of_its_own() {
     }
 }
 
+/// The root of a file space has an entry of its own, and in the one around it. It keeps nothing
+/// else from expiring.
+#[test]
+fn what_is_in_a_file_space_expires_and_its_root_stays() {
+    let site = Site::new(3);
+    let own = site.scene.tree.join("own");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("letter"), "1").unwrap();
+    site.dsmc(&["i", &format!("{}/", site.tree()), "-su=yes"]).expect(&[0]);
+    crate::virtual_filespaces::make_virtual(&site.scene.node, &own);
+    site.dsmc(&["i", &format!("{}/", own.display()), "-su=yes"]).expect(&[0]);
+    let named = own.to_str().unwrap();
+    site.dsmc(&["expire", named, "-su=yes", "-noprompt"]).expect(&[0]);
+    site.dsmc(&["q", "ba", &format!("{named}/*"), "-su=yes", "-filesonly"])
+        .expect(&[8]);
+    site.dsmc(&["i", &format!("{named}/"), "-su=yes"]).expect(&[0]);
+    let all = format!("{}/*", site.tree());
+    site.dsmc(&["expire", &all, "-su=yes", "-noprompt"]).expect(&[0]);
+    let file = site.scene.file(0);
+    site.dsmc(&["q", "ba", file.to_str().unwrap()]).expect(&[8]);
+    site.dsmc(&["q", "ba", &format!("{named}/letter")]).expect(&[0]);
+}
+
 /// Versions from before a directory was made a file space are in the one around it, which braces
 /// name.
 #[test]

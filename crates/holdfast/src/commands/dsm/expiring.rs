@@ -61,6 +61,7 @@ impl Expiration {
             found.add(index, &specs[index], object, descends);
             true
         })?;
+        found.leave_filespaces(client)?;
         Ok(found)
     }
 
@@ -77,6 +78,17 @@ impl Expiration {
         } else if matches!(spec.last, Last::Named(_)) {
             self.directories.insert(object.path);
         }
+    }
+
+    /// Leaves out the roots of file spaces, which no expiration ends.
+    fn leave_filespaces(&mut self, client: &Client) -> Result<(), CommandError> {
+        for filespace in stored::filespaces(client)? {
+            self.paths.values_mut().for_each(|paths| {
+                paths.remove(&filespace.name);
+            });
+        }
+        self.paths.retain(|_, paths| !paths.is_empty());
+        Ok(())
     }
 
     /// Tells what does not expire of the names as they are `written`. Returns true if something is
