@@ -646,6 +646,8 @@ fn a_password_makes_the_machine_a_node() {
         let words: Vec<_> = words.iter().map(std::ffi::OsString::from).collect();
         start(&e2e::harness::binary(), &words, &home, None).wait()
     };
+    let missing = holdfast(&["dsm", "link", "/no/such/folder"]).expect(&[12]);
+    assert_eq!(missing.stderr.lines().count(), 1, "one line, and not one for each link: {missing}");
     holdfast(&["dsm", "link", programs.to_str().unwrap()]).expect(&[0]);
     let register = |words: &[&str]| {
         let words = [&["dsmadmc", "-se", server.dir().to_str().unwrap(), "-dataonly=yes"], words];

@@ -41,6 +41,10 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let folder = args.folder.as_deref().filter(|_| !args.list);
     let program = std::env::current_exe()
         .map_err(|error| CommandError::new(format!("cannot find this program: {error}")))?;
+    if let Some(missing) = folder.filter(|folder| !folder.is_dir()) {
+        let message = format!("there is no folder {}; make it first", missing.display());
+        return Err(CommandError::new(message));
+    }
     let (mut code, mut count) = (DONE, 0);
     for (name, does) in faces::names() {
         let made = folder.map(|folder| make(&program, &folder.join(name)));
