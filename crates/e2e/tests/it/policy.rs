@@ -298,6 +298,8 @@ fn backs_up_growing(scene: &Scene, serialization: &str) -> Outcome {
     let log = scene.tree.join("log");
     // On a busy machine the file grows only now and then, but each reading takes longer than that.
     fs::write(&log, vec![7; 128 << 20]).unwrap();
+    // The system holds up who writes while much waits for the disk.
+    fs::File::open(&log).unwrap().sync_all().unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
